@@ -1,0 +1,1 @@
+"""Deep Gaussian processes whose inducing points are a subset of the data."""

@@ -1,0 +1,68 @@
+"""What every loader and generator returns: inputs, target and their names."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+FloatArray = NDArray[np.float64]
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class DataSet:
+    """A regression set in original units and original row order: nothing is scaled or shuffled.
+
+    Attributes
+    ----------
+    name : str
+        Name under which the set was loaded or generated.
+    X : ndarray of float64, shape [N, D]
+        Inputs.
+    y : ndarray of float64, shape [N]
+        Target.
+    feature_names : tuple of str, length D
+        Names of the columns of `X`.
+    target_name : str
+        Name of the target.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sodgp.data import DataSet
+    >>> DataSet("toy", np.zeros((3, 2)), np.ones(3), ("a", "b"), "c")
+    DataSet('toy', 3 rows, 2 inputs, target 'c')
+    """
+
+    name: str
+    X: FloatArray
+    y: FloatArray
+    feature_names: tuple[str, ...]
+    target_name: str
+
+    @classmethod
+    def from_table(cls, name: str, columns: tuple[str, ...], table: FloatArray) -> DataSet:
+        """Split a table whose last column is the target.
+
+        Parameters
+        ----------
+        name : str
+            Name of the set.
+        columns : tuple of str, length D + 1
+            Column names, the target's last.
+        table : ndarray of float64, shape [N, D + 1]
+            Values.
+
+        Returns
+        -------
+        DataSet
+            With contiguous copies of inputs and target.
+        """
+        X = np.ascontiguousarray(table[:, :-1])
+        y = np.ascontiguousarray(table[:, -1])
+        return cls(name, X, y, columns[:-1], columns[-1])
+
+    def __repr__(self) -> str:
+        rows, inputs = self.X.shape
+        return f"DataSet({self.name!r}, {rows} rows, {inputs} inputs, target {self.target_name!r})"

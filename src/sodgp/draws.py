@@ -1,0 +1,103 @@
+"""Where standard normal numbers come from: fresh ones in training, fixed and shared ones in prediction.
+
+Every random number of a fit passes through one of these objects. No global seed is read or set.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol, runtime_checkable
+
+import torch
+from torch import Tensor
+
+
+@runtime_checkable
+class Draws(Protocol):
+    """A source of standard normal numbers for `n_samples` Monte Carlo samples."""
+
+    n_samples: int
+
+    def subset(self, rows: int, width: int) -> Tensor:
+        """Numbers of shape [*replicates, T, rows, width] for the rows of the subset."""
+        ...
+
+    def rest(self, rows: int, width: int) -> Tensor:
+        """Numbers that broadcast to [*replicates, T, rows, width], for the other rows."""
+        ...
+
+
+class FreshDraws:
+    """Independent numbers at every call: training.
+
+    Parameters
+    ----------
+    generators : torch.Generator or sequence of them
+        A sequence gives one leading replicate axis, each replicate drawing from its own generator, so that a model
+        sees the same numbers alone and among others.
+    n_samples : int
+        Monte Carlo samples T.
+    dtype, device
+        Of the numbers.
+    """
+
+    def __init__(
+        self,
+        generators: torch.Generator | Sequence[torch.Generator],
+        n_samples: int,
+        *,
+        dtype: torch.dtype = torch.float64,
+        device: torch.device | str = "cpu",
+    ) -> None:
+        self.generators = generators
+        self.n_samples = n_samples
+        self.dtype = dtype
+        self.device = torch.device(device)
+
+    def subset(self, rows: int, width: int) -> Tensor:
+        """Fresh numbers of shape [*replicates, T, rows, width]."""
+        shape = (self.n_samples, rows, width)
+        if isinstance(self.generators, torch.Generator):
+            return self._normal(shape, self.generators)
+        return torch.stack([self._normal(shape, generator) for generator in self.generators])
+
+    rest = subset
+
+    def _normal(self, shape: tuple[int, ...], generator: torch.Generator) -> Tensor:
+        return torch.randn(shape, generator=generator, dtype=self.dtype, device=self.device)
+
+
+class SharedDraws:
+    """Numbers fixed by a seed, the residual ones shared by all rows: prediction.
+
+    A row's prediction then depends on that row alone, not on the order, chunks or company of rows, and every sample is a
+    smooth function of the input. Drawn on the CPU, so that all devices predict with the same numbers.
+
+    Parameters
+    ----------
+    seed : int
+    n_samples : int
+        Monte Carlo samples T.
+    dtype, device
+        Of the numbers.
+    """
+
+    def __init__(self, seed: int, n_samples: int, *, dtype: torch.dtype, device: torch.device | str = "cpu") -> None:
+        self.n_samples = n_samples
+        self.dtype = dtype
+        self.device = torch.device(device)
+        self._subset = torch.Generator().manual_seed(seed)
+        # Two streams: the residual numbers do not move when the subset asks for more or fewer.
+        self._rest = torch.Generator().manual_seed(seed ^ 0x5EED5EED)
+
+    def subset(self, rows: int, width: int) -> Tensor:
+        """Fixed numbers of shape [T, rows, width]."""
+        return self._normal(rows, width, self._subset)
+
+    def rest(self, rows: int, width: int) -> Tensor:
+        """Fixed numbers of shape [T, 1, width], one for all rows."""
+        return self._normal(1, width, self._rest)
+
+    def _normal(self, rows: int, width: int, generator: torch.Generator) -> Tensor:
+        numbers = torch.randn(self.n_samples, rows, width, generator=generator, dtype=torch.float64)
+        return numbers.to(self.device, self.dtype)

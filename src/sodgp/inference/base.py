@@ -1,0 +1,76 @@
+"""What every inference method has in common: batches, named terms, and the expected log density."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple, Protocol, runtime_checkable
+
+import torch
+from torch import Tensor
+
+from sodgp.draws import Draws
+from sodgp.model import DeepGP
+
+Terms = dict[str, Tensor]
+
+
+class Batch(NamedTuple):
+    """What one step sees, every tensor with the sample axis in place (size 1).
+
+    Attributes
+    ----------
+    X_s, y_s : Tensor of shape [*replicates, 1, M, D] and [*replicates, 1, M, P]
+        The subset.
+    X_b, y_b : Tensor of shape [*replicates, 1, B, D] and [*replicates, 1, B, P]
+        Rows of the rest.
+    scale : float
+        (N - M) / B: every row of the batch stands for that many.
+    """
+
+    X_s: Tensor
+    y_s: Tensor
+    X_b: Tensor
+    y_b: Tensor
+    scale: float
+
+
+@runtime_checkable
+class Inference(Protocol):
+    """The contract of an inference method: one file, pure functions of (model, batch, draws)."""
+
+    name: str
+
+    def terms(self, model: DeepGP, batch: Batch, draws: Draws) -> Terms:
+        """Named terms whose sum is maximised, each of shape [*replicates]."""
+        ...
+
+    def predict(self, model: DeepGP, X_s: Tensor, y_s: Tensor, X: Tensor, draws: Draws) -> tuple[Tensor, Tensor]:
+        """Mean and variance of f at X for every Monte Carlo sample, each [*replicates, T, N, P]."""
+        ...
+
+
+def expected_log_density(y: Tensor, mean: Tensor, variance: Tensor, noise_variance: Tensor) -> Tensor:
+    """E log N(y; f, noise) for f ~ N(mean, variance), elementwise.
+
+    Parameters
+    ----------
+    y, mean, variance : Tensor of shape [..., N, P]
+    noise_variance : Tensor of shape [..., 1, P] or broadcastable
+    """
+    return -0.5 * (math.log(2.0 * math.pi) + noise_variance.log() + ((y - mean).square() + variance) / noise_variance)
+
+
+def over_samples(values: Tensor) -> Tensor:
+    """Sum rows and outputs, average the Monte Carlo samples: [..., T, N, P] -> [...]."""
+    return values.sum((-2, -1)).mean(-1)
+
+
+def with_log_prior(terms: Terms, model: DeepGP) -> Terms:
+    """Add the log density of the user's priors, where there are any (maximum a posteriori for those parameters)."""
+    prior = model.log_prior()
+    return terms if prior is None else {**terms, "log_prior": prior}
+
+
+def bound(terms: Terms) -> Tensor:
+    """Sum of the terms, [*replicates]."""
+    return torch.stack(list(terms.values())).sum(0)

@@ -1,0 +1,66 @@
+"""Subset-of-data variational inference (Jain, Srijith & Khan, UAI 2021)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from sodgp.draws import Draws
+from sodgp.inference.base import Batch, Terms, expected_log_density, over_samples, with_log_prior
+from sodgp.layers.subset import Points
+from sodgp.model import DeepGP
+
+
+@dataclass(frozen=True)
+class SubsetOfData:
+    """The lower bound of eq. (SOD_Elbo), term by term.
+
+    With B rows of the rest R (never of S), Z^0 = X and T samples of Z^1 .. Z^(L-1)::
+
+        L =   (N - M)/B  sum_{n in B}  E[log p(y_n | f_n^L)]                     rest
+            + sum_{n in S}  E_q_hat[log p(y_n | f_n^L)]                          subset
+            - sum_{l < L}  E[KL(q(F_S^l) || p(F_S^l | Z_S^(l-1)))]               kl_1 ... kl_(L-1)
+            - E[KL(q_hat(F_S^L) || p(F_S^L | Z_S^(L-1)))]                        kl_last
+
+    Expectations over Z are averages over the Monte Carlo samples; those over f given Z are closed. q_hat is normalised
+    for each Z_S.
+
+    Parameters
+    ----------
+    coupling : {"ancestral", "marginal", "joint"}
+        How Z_S and the other rows of a hidden layer are drawn together.
+    """
+
+    coupling: str = "ancestral"
+    name: str = "sod"
+
+    def terms(self, model: DeepGP, batch: Batch, draws: Draws) -> Terms:
+        """Named terms of eq. (SOD_Elbo), each of shape [*replicates]."""
+        points, kls = model.propagate(Points(batch.X_s, batch.X_b), draws, self.coupling)
+        noise = model.noise_variance
+        last = model.last.label_informed(points, batch.y_s, label_noise(model))
+        rest = expected_log_density(batch.y_b, last.mean, last.variance, noise[..., None, :])
+        subset = expected_log_density(batch.y_s, last.subset_mean, last.subset_variance, noise[..., None, :])
+        terms = {"rest": batch.scale * over_samples(rest), "subset": over_samples(subset)}
+        terms |= {f"kl_{layer}": -kl.mean(-1) for layer, kl in enumerate(kls, start=1)}
+        terms["kl_last"] = -last.kl.mean(-1)
+        return with_log_prior(terms, model)
+
+    def predict(self, model: DeepGP, X_s: Tensor, y_s: Tensor, X: Tensor, draws: Draws) -> tuple[Tensor, Tensor]:
+        """Eq. (prediction): test rows take the batch's place; one Gaussian for each sample."""
+        points, _ = model.propagate(Points(X_s, X), draws, self.coupling)
+        last = model.last.label_informed(points, y_s, label_noise(model))
+        return last.mean, last.variance
+
+    def predict_joint(self, model: DeepGP, X_s: Tensor, y_s: Tensor, X: Tensor, draws: Draws) -> tuple[Tensor, Tensor]:
+        """Mean [..., T, N, P] and covariance [..., T, P, N, N] of f at X, drawn jointly through the layers."""
+        points, _ = model.propagate(Points(X_s, X), draws, "joint")
+        return model.last.label_informed_joint(points, y_s, label_noise(model))
+
+
+def label_noise(model: DeepGP) -> Tensor:
+    """The noise v of q_hat, [*replicates, 1, P]: the last layer's own, or the likelihood's where they are tied."""
+    if model.last.has_noise:
+        return model.last.noise_variance[..., None, None].expand_as(model.noise_variance)
+    return model.noise_variance

@@ -1,0 +1,1 @@
+"""The algebra of one GP layer: no data, no optimiser."""

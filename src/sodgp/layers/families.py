@@ -1,0 +1,189 @@
+"""The two families of q(F_S): the paper's, and the whitened one.
+
+Both answer the same questions about one layer, in the coordinates w = L^-1 (F_S - mean(Z_S)), in which the prior is
+N(0, I) and the conditional of another row n is N(mean(z_n) + A_n' w, V_n).
+
+========  ==============================================  ==========================================
+name      q                                               prior in the KL
+========  ==============================================  ==========================================
+paper     F_S,d ~ N(m_d, C_d C_d'), whatever Z_S          N(mean(Z_S), K_SS)
+whitened  F_S = mean(Z_S) + L u, u_d ~ N(m_d, C_d C_d')   N(0, I) for u
+========  ==============================================  ==========================================
+
+Axes: replicates R..., Monte Carlo samples T (or 1 where nothing depends on the sample), rows, outputs D. Factors carry
+their output before the matrix: [R..., T, D, M, M].
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Protocol, runtime_checkable
+
+import torch
+from torch import Tensor
+
+from sodgp.layers.conditional import Conditional
+from sodgp.linalg import inverse_triangular, log_diagonal
+
+
+class Gaussian(NamedTuple):
+    """N(mean_d, factor_d factor_d') over M rows, one for each output d; a factor need not be triangular.
+
+    Attributes
+    ----------
+    mean : Tensor of shape [..., T, M, D]
+    factor : Tensor of shape [..., T, D, M, M]
+    """
+
+    mean: Tensor
+    factor: Tensor
+
+    @property
+    def variance(self) -> Tensor:
+        """Marginal variances, of shape [..., T, M, D]."""
+        return self.factor.square().sum(-1).mT
+
+
+class LabelInformed(NamedTuple):
+    """q_hat(F_S) = N(y_S; F_S, v I) q(F_S) / Zcal, normalised for each Z_S.
+
+    Attributes
+    ----------
+    w : Gaussian
+        q_hat in the coordinates w.
+    f : Gaussian
+        q_hat of F_S itself.
+    kl : Tensor of shape [..., T]
+        KL(q_hat || p(F_S | Z_S)), summed over outputs.
+    """
+
+    w: Gaussian
+    f: Gaussian
+    kl: Tensor
+
+
+@runtime_checkable
+class Family(Protocol):
+    """What a layer asks of its family of q(F_S); m is [..., 1, M, D] and C lower triangular [..., 1, D, M, M]."""
+
+    def draw(self, m: Tensor, C: Tensor, cond: Conditional, mean_s: Tensor, noise: Tensor) -> tuple[Tensor, Tensor]:
+        """A draw of (F_S, w) from standard normal `noise`, each of shape [..., T, M, D]."""
+        ...
+
+    def in_f(self, m: Tensor, C: Tensor, cond: Conditional, mean_s: Tensor) -> Gaussian:
+        """The distribution q over F_S."""
+        ...
+
+    def in_w(self, m: Tensor, C: Tensor, cond: Conditional, mean_s: Tensor) -> Gaussian:
+        """The same distribution over w."""
+        ...
+
+    def kl(self, m: Tensor, C: Tensor, cond: Conditional, mean_s: Tensor) -> Tensor:
+        """KL(q(F_S) || p(F_S | Z_S)) summed over outputs, of shape [..., T] or [..., 1]."""
+        ...
+
+    def label_informed(
+        self, m: Tensor, C: Tensor, cond: Conditional, mean_s: Tensor, y_s: Tensor, v: Tensor
+    ) -> LabelInformed:
+        """Condition q on the labels y_s [..., 1, M, D] with noise variance v [..., 1, D]."""
+        ...
+
+
+class WhitenedFamily:
+    """F_S = mean(Z_S) + L u: keeps the dependence of F_S on Z_S that the paper's family cuts."""
+
+    def draw(self, m: Tensor, C: Tensor, cond: Conditional, mean_s: Tensor, noise: Tensor) -> tuple[Tensor, Tensor]:
+        """F_S = mean(Z_S) + L u and w = u, with u = m + C noise."""
+        u = m + _times(C, noise)
+        return mean_s + cond.L @ u, u
+
+    def in_f(self, m: Tensor, C: Tensor, cond: Conditional, mean_s: Tensor) -> Gaussian:
+        """N(mean(Z_S) + L m, L C C' L')."""
+        return Gaussian(mean_s + cond.L @ m, cond.L.unsqueeze(-3) @ C)
+
+    def in_w(self, m: Tensor, C: Tensor, cond: Conditional, mean_s: Tensor) -> Gaussian:
+        """N(m, C C')."""
+        return Gaussian(m, C)
+
+    def kl(self, m: Tensor, C: Tensor, cond: Conditional, mean_s: Tensor) -> Tensor:
+        """KL(N(m, C C') || N(0, I)): neither K nor the sample enters."""
+        return _kl_to_standard_normal(Gaussian(m, C), log_diagonal(C).sum(-1))
+
+    def label_informed(
+        self, m: Tensor, C: Tensor, cond: Conditional, mean_s: Tensor, y_s: Tensor, v: Tensor
+    ) -> LabelInformed:
+        """Q = I + C'L'LC/v, C_hat = C L_Q^-T, m_hat = m + C_hat C_hat' L' (y_S - mean(Z_S) - L m)/v, per sample."""
+        L = cond.L.unsqueeze(-3)
+        C_hat, log_det_Q = _absorb_labels(C, L @ C, v)
+        residual = (y_s - mean_s - cond.L @ m) / v[..., None, :]
+        m_hat = m + _gram_times(C_hat, cond.L.mT @ residual)
+        w = Gaussian(m_hat, C_hat)
+        kl = _kl_to_standard_normal(w, (log_diagonal(C) - log_det_Q).sum(-1))
+        return LabelInformed(w, Gaussian(mean_s + cond.L @ m_hat, L @ C_hat), kl)
+
+
+class PaperFamily:
+    """F_S,d ~ N(m_d, C_d C_d') with m absolute and independent of Z_S."""
+
+    def draw(self, m: Tensor, C: Tensor, cond: Conditional, mean_s: Tensor, noise: Tensor) -> tuple[Tensor, Tensor]:
+        """F_S = m + C noise and w = L^-1 (F_S - mean(Z_S))."""
+        f_s = m + _times(C, noise)
+        return f_s, cond.L_inv @ (f_s - mean_s)
+
+    def in_f(self, m: Tensor, C: Tensor, cond: Conditional, mean_s: Tensor) -> Gaussian:
+        """N(m, C C')."""
+        return Gaussian(m, C)
+
+    def in_w(self, m: Tensor, C: Tensor, cond: Conditional, mean_s: Tensor) -> Gaussian:
+        """N(L^-1 (m - mean(Z_S)), L^-1 C C' L^-T)."""
+        return Gaussian(cond.L_inv @ (m - mean_s), cond.L_inv.unsqueeze(-3) @ C)
+
+    def kl(self, m: Tensor, C: Tensor, cond: Conditional, mean_s: Tensor) -> Tensor:
+        """KL(N(m, C C') || N(mean(Z_S), K_SS)); one pooled trace for all outputs of the layer.
+
+        sum_d tr(K^-1 C_d C_d') = tr(K^-1 Sbar) with Sbar = sum_d C_d C_d' formed once, not for each sample.
+        """
+        n_rows, n_outputs = m.shape[-2:]
+        pooled = (C @ C.mT).sum(-3)
+        trace = ((cond.L_inv @ pooled) * cond.L_inv).sum((-2, -1))
+        distance = (cond.L_inv @ (m - mean_s)).square().sum((-2, -1))
+        log_det = n_outputs * log_diagonal(cond.L) - log_diagonal(C).sum(-1)
+        return 0.5 * (trace + distance - n_rows * n_outputs) + log_det
+
+    def label_informed(
+        self, m: Tensor, C: Tensor, cond: Conditional, mean_s: Tensor, y_s: Tensor, v: Tensor
+    ) -> LabelInformed:
+        """Q = I + C'C/v, C_hat = C L_Q^-T, m_hat = m + C_hat C_hat' (y_S - m)/v: Sigma is never inverted."""
+        C_hat, log_det_Q = _absorb_labels(C, C, v)
+        m_hat = m + _gram_times(C_hat, (y_s - m) / v[..., None, :])
+        w = Gaussian(cond.L_inv @ (m_hat - mean_s), cond.L_inv.unsqueeze(-3) @ C_hat)
+        log_det = log_diagonal(C) - log_det_Q - log_diagonal(cond.L)[..., None]
+        return LabelInformed(w, Gaussian(m_hat, C_hat), _kl_to_standard_normal(w, log_det.sum(-1)))
+
+
+FAMILIES: dict[str, Family] = {"whitened": WhitenedFamily(), "paper": PaperFamily()}
+
+
+def _times(C: Tensor, noise: Tensor) -> Tensor:
+    """C_d noise_d for every sample, [..., 1, D, M, M] by [..., T, M, D]; the samples ride as columns of one product."""
+    return (C.squeeze(-4) @ noise.transpose(-1, -3)).transpose(-1, -3)
+
+
+def _gram_times(C: Tensor, x: Tensor) -> Tensor:
+    """C_d C_d' x_d for factors [..., D, M, M] and columns [..., M, D]."""
+    columns = x.mT.unsqueeze(-1)
+    return (C @ (C.mT @ columns)).squeeze(-1).mT
+
+
+def _absorb_labels(C: Tensor, image: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
+    """C_hat = C L_Q^-T and sum log diag L_Q of Q = I + image' image / v."""
+    eye = torch.eye(C.shape[-1], dtype=C.dtype, device=C.device)
+    # Q is I plus a positive semi-definite matrix: it needs no jitter.
+    L_Q, _ = torch.linalg.cholesky_ex(eye + image.mT @ image / v[..., None, None])
+    return C @ inverse_triangular(L_Q).mT, log_diagonal(L_Q)
+
+
+def _kl_to_standard_normal(q: Gaussian, log_det: Tensor) -> Tensor:
+    """KL to N(0, I) summed over outputs; `log_det` = half log determinant of the covariance, summed over outputs."""
+    n_rows, n_outputs = q.mean.shape[-2:]
+    trace = q.factor.square().sum((-3, -2, -1))
+    return 0.5 * (trace + q.mean.square().sum((-2, -1)) - n_rows * n_outputs) - log_det

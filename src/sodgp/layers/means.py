@@ -1,0 +1,63 @@
+"""Mean functions of hidden layers: fixed linear maps, or zero."""
+
+from __future__ import annotations
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+
+class HiddenMean(nn.Module):
+    """mean(z) = z W with W fixed, never trained.
+
+    Parameters
+    ----------
+    weight : Tensor of shape [*replicates, D_in, D_out]
+        Zero for a zero mean.
+    """
+
+    weight: Tensor
+
+    def __init__(self, weight: Float[Tensor, "*replicates D_in D_out"]) -> None:
+        super().__init__()
+        self.register_buffer("weight", weight)
+
+    def forward(self, Z: Float[Tensor, "*batch N D_in"]) -> Float[Tensor, "*batch N D_out"]:
+        """Prior mean at Z, for every output."""
+        return Z @ self.weight.unsqueeze(-3) if self.weight.dim() > 2 else Z @ self.weight
+
+
+def linear_weights(X: Float[Tensor, "N D"], widths: list[int]) -> list[Float[Tensor, "D_in D_out"]]:
+    """Weights of the linear means of a stack of hidden layers (Salimbeni & Deisenroth 2017, section 3).
+
+    The identity where the width stays, the leading principal directions of the (scaled) inputs where it shrinks, and
+    the identity padded with zeros where it grows. Later layers see the inputs as mapped by the earlier means.
+
+    Parameters
+    ----------
+    X : Tensor of shape [N, D]
+        Scaled training inputs.
+    widths : list of int
+        Width of each hidden layer.
+    """
+    weights = []
+    for width in widths:
+        d_in = X.shape[-1]
+        if width < d_in:
+            # Directions from the covariance: d_in x d_in, whatever the number of rows.
+            centred = X - X.mean(0)
+            _, vectors = torch.linalg.eigh(centred.mT @ centred)
+            W = vectors.flip(-1)[:, :width]
+            # An eigenvector's sign is arbitrary; fix it, so that a fit does not depend on the LAPACK at hand.
+            W = W * torch.where(W.gather(0, W.abs().argmax(0, keepdim=True)) < 0, -1.0, 1.0)
+        else:
+            W = torch.eye(d_in, width, dtype=X.dtype, device=X.device)
+        weights.append(W)
+        X = X @ W
+    return weights
+
+
+def zero_weights(X: Float[Tensor, "N D"], widths: list[int]) -> list[Float[Tensor, "D_in D_out"]]:
+    """Weights of zero means for a stack of hidden layers."""
+    sizes = [X.shape[-1], *widths]
+    return [X.new_zeros(d_in, d_out) for d_in, d_out in zip(sizes[:-1], sizes[1:], strict=True)]

@@ -1,0 +1,259 @@
+"""One GP layer conditioned on a subset of the data (SoD-VI).
+
+The inducing inputs are the subset's own representations: handed in, never trained. The layer holds only q(F_S), its
+kernel and its noise variance.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import gpytorch
+import torch
+from gpytorch.constraints import GreaterThan
+from gpytorch.kernels import Kernel
+from torch import Tensor, nn
+
+from sodgp.covariance import covariance
+from sodgp.draws import Draws
+from sodgp.layers.conditional import Conditional, condition
+from sodgp.layers.families import FAMILIES, Gaussian
+from sodgp.layers.means import HiddenMean
+from sodgp.linalg import Jitter, cholesky
+
+COUPLINGS = ("ancestral", "marginal", "joint")
+NOISE_FLOOR = 1e-6
+
+
+class Points(NamedTuple):
+    """Layer inputs of the subset and of the other rows, [..., T, M, D] and [..., T, B, D]; T is 1 in layer 1."""
+
+    subset: Tensor
+    rest: Tensor
+
+
+class Posterior(NamedTuple):
+    """The last layer, for each Monte Carlo sample.
+
+    Attributes
+    ----------
+    subset_mean, subset_variance : Tensor of shape [..., T, M, P]
+        Marginals of q_hat(F_S).
+    mean, variance : Tensor of shape [..., T, B, P]
+        Marginals of f at the other rows, without noise.
+    kl : Tensor of shape [..., T]
+        KL(q_hat || p(F_S | Z_S)).
+    """
+
+    subset_mean: Tensor
+    subset_variance: Tensor
+    mean: Tensor
+    variance: Tensor
+    kl: Tensor
+
+
+class SubsetLayer(gpytorch.Module):
+    """A GP layer with q(F_S) over a subset of M rows.
+
+    Parameters
+    ----------
+    kernel : gpytorch.kernels.Kernel
+        Shared by all outputs of the layer.
+    mean : HiddenMean
+    size : int
+        Rows M of the subset.
+    width : int
+        Outputs D of the layer.
+    parameterization : {"whitened", "paper"}
+    noise_variance : float or None
+        Start of the layer's noise variance (paper: sigma_l^2). In the last layer it is the label noise v of q_hat, and
+        None ties v to the likelihood's noise.
+    factor_scale : float
+        q starts with covariance factor ``factor_scale * I``.
+    jitter : Jitter
+    index : int
+        Position in the stack, from 1, for error messages.
+    replicates : torch.Size
+        Leading axes of independent models that train in one program.
+    """
+
+    q_mean: nn.Parameter
+    q_factor: nn.Parameter
+
+    def __init__(
+        self,
+        kernel: Kernel,
+        mean: HiddenMean,
+        *,
+        size: int,
+        width: int,
+        parameterization: str = "whitened",
+        noise_variance: float | None = 1e-5,
+        factor_scale: float = 1.0,
+        jitter: Jitter | None = None,
+        index: int = 1,
+        replicates: torch.Size = torch.Size(),
+    ) -> None:
+        super().__init__()
+        self.kernel = kernel
+        self.mean = mean
+        self.parameterization = parameterization
+        self.family = FAMILIES[parameterization]
+        self.index = index
+        dtype = mean.weight.dtype
+        self.jitter = Jitter.default(dtype) if jitter is None else jitter
+        self.register_parameter("q_mean", nn.Parameter(torch.zeros(*replicates, size, width, dtype=dtype)))
+        factor = factor_scale * torch.eye(size, dtype=dtype).expand(*replicates, width, size, size)
+        self.register_parameter("q_factor", nn.Parameter(factor.clone()))
+        self.has_noise = noise_variance is not None
+        if noise_variance is not None:
+            constraint = GreaterThan(NOISE_FLOOR)
+            start = constraint.inverse_transform(torch.full(replicates, max(noise_variance, 1.01e-6), dtype=dtype))
+            self.register_parameter("raw_noise", nn.Parameter(start))
+            self.register_constraint("raw_noise", constraint)
+
+    @property
+    def noise_variance(self) -> Tensor:
+        """The layer's noise variance, of shape [*replicates]."""
+        return self.raw_noise_constraint.transform(self.raw_noise)
+
+    @property
+    def n_parameters(self) -> int:
+        """Trained numbers of one replicate; of a covariance factor only the lower triangle counts."""
+        size, width = self.q_mean.shape[-2:]
+        replicates = self.q_mean[..., 0, 0].numel()
+        others = sum(p.numel() for name, p in self.named_parameters() if not name.startswith("q_")) // replicates
+        return size * width + width * size * (size + 1) // 2 + others
+
+    def condition(self, points: Points) -> Conditional:
+        """Condition the layer's GP on the subset's inputs."""
+        return condition(self.kernel, points.subset, points.rest, self.jitter, layer=self.index)
+
+    def variational_parameters(self) -> tuple[Tensor, Tensor]:
+        """Mean [..., 1, M, D] and lower-triangular factor [..., 1, D, M, M] of q, with the sample axis in place."""
+        return self.q_mean.unsqueeze(-3), self.q_factor.tril().unsqueeze(-4)
+
+    def propagate(self, points: Points, draws: Draws, coupling: str) -> tuple[Points, Tensor]:
+        """Draw this layer's noisy outputs Z, the next layer's inputs, and give KL(q(F_S) || p(F_S | Z_S)).
+
+        Returns
+        -------
+        points : Points
+            [..., T, M, D] and [..., T, B, D].
+        kl : Tensor of shape [..., T] or [..., 1]
+            Summed over outputs.
+        """
+        cond = self.condition(points)
+        m, C = self.variational_parameters()
+        mean_s, mean_b = self.mean(points.subset), self.mean(points.rest)
+        kl = self.family.kl(m, C, cond, mean_s)
+        if coupling == "ancestral":
+            return self._ancestral(cond, m, C, mean_s, mean_b, draws), kl
+        f_s, w = self.family.in_f(m, C, cond, mean_s), self.family.in_w(m, C, cond, mean_s)
+        if coupling == "marginal":
+            return self._marginal(cond, f_s, w, mean_b, draws), kl
+        return self._joint(cond, f_s, w, mean_b, points.rest, draws), kl
+
+    def label_informed(self, points: Points, y_s: Tensor, noise_variance: Tensor) -> Posterior:
+        """The last layer, with the subset's labels taken in (paper: q_hat).
+
+        Parameters
+        ----------
+        points : Points
+        y_s : Tensor of shape [..., 1, M, P]
+        noise_variance : Tensor of shape [..., 1, P]
+            Label noise v.
+        """
+        cond = self.condition(points)
+        m, C = self.variational_parameters()
+        mean_s, mean_b = self.mean(points.subset), self.mean(points.rest)
+        q_hat = self.family.label_informed(m, C, cond, mean_s, y_s, noise_variance)
+        mean, variance = _at_rest(cond, q_hat.w, mean_b)
+        return Posterior(q_hat.f.mean, q_hat.f.variance, mean, variance, q_hat.kl)
+
+    def label_informed_joint(self, points: Points, y_s: Tensor, noise_variance: Tensor) -> tuple[Tensor, Tensor]:
+        """Mean [..., T, B, P] and full covariance [..., T, P, B, B] of f at the other rows."""
+        cond = self.condition(points)
+        m, C = self.variational_parameters()
+        mean_s, mean_b = self.mean(points.subset), self.mean(points.rest)
+        q_hat = self.family.label_informed(m, C, cond, mean_s, y_s, noise_variance)
+        spread = q_hat.w.factor.mT @ cond.A.unsqueeze(-3)
+        residual = self._residual_covariance(cond, points.rest).unsqueeze(-3)
+        return mean_b + cond.A.mT @ q_hat.w.mean, residual + spread.mT @ spread
+
+    @property
+    def _draw_variance(self) -> Tensor:
+        """Noise variance of a hidden draw, [..., 1, 1, 1]."""
+        return self.noise_variance[..., None, None, None] + self.jitter.draw_extra
+
+    def _ancestral(
+        self, cond: Conditional, m: Tensor, C: Tensor, mean_s: Tensor, mean_b: Tensor, draws: Draws
+    ) -> Points:
+        """F_S ~ q, Z_S = F_S + noise; every other row from p(f_n | F_S), + noise. Given F_S the rows are independent.
+
+        The laws of (S, S), (S, n) and (n, n) are those of Appendix B.2 (blocks A, B, C and the diagonal of D), which is
+        all that the bound sees, and no covariance of q meets the batch.
+        """
+        size, width = m.shape[-2:]
+        f_s, w = self.family.draw(m, C, cond, mean_s, draws.subset(size, width))
+        noise = self._draw_variance
+        Z_s = f_s + noise.sqrt() * draws.subset(size, width)
+        # One draw carries the residual of p(f_n | F_S) and the layer noise: both are independent over rows.
+        spread = (cond.V.unsqueeze(-1) + noise).sqrt()
+        Z_b = mean_b + cond.A.mT @ w + spread * draws.rest(mean_b.shape[-2], width)
+        return Points(Z_s, Z_b)
+
+    def _marginal(self, cond: Conditional, f_s: Gaussian, w: Gaussian, mean_b: Tensor, draws: Draws) -> Points:
+        """Every row, also within S, from its own marginal, as the authors' program does. Its bound is not a bound."""
+        size, width = f_s.mean.shape[-2:]
+        noise = self._draw_variance
+        mean, variance = _at_rest(cond, w, mean_b)
+        Z_s = f_s.mean + (f_s.variance + noise).sqrt() * draws.subset(size, width)
+        Z_b = mean + (variance + noise).sqrt() * draws.rest(mean.shape[-2], width)
+        return Points(Z_s, Z_b)
+
+    def _joint(
+        self, cond: Conditional, f_s: Gaussian, w: Gaussian, mean_b: Tensor, Z_b: Tensor, draws: Draws
+    ) -> Points:
+        """One draw over S and the other rows from the whole covariance of Appendix B.2, per output."""
+        mean, covariance = self.joint_moments(cond, f_s, w, mean_b, Z_b)
+        size, width = f_s.mean.shape[-2:]
+        noise = torch.cat([draws.subset(size, width), draws.rest(mean_b.shape[-2], width)], -2)
+        # The layer noise is the nugget here; what the jitter policy adds to draws is already in the covariance.
+        root = cholesky(covariance, Jitter(0.0 if self.jitter.on_draws else 1e-12), layer=self.index, what="Cov(Z)")
+        Z = mean + (root @ noise.mT.unsqueeze(-1)).squeeze(-1).mT
+        return Points(Z[..., :size, :], Z[..., size:, :])
+
+    def joint_moments(
+        self, cond: Conditional, f_s: Gaussian, w: Gaussian, mean_b: Tensor, Z_b: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """Mean [..., T, M + B, D] and covariance [..., T, D, M + B, M + B] of Z over subset and other rows."""
+        spread = w.factor.mT @ cond.A.unsqueeze(-3)  # W' A, [..., T, D, M, B]
+        A_block = f_s.factor @ f_s.factor.mT
+        B_block = f_s.factor @ spread
+        D_block = self._residual_covariance(cond, Z_b).unsqueeze(-3) + spread.mT @ spread
+        A_block, B_block, D_block = _same_batch(A_block, B_block, D_block)
+        covariance = torch.cat([torch.cat([A_block, B_block], -1), torch.cat([B_block.mT, D_block], -1)], -2)
+        eye = torch.eye(covariance.shape[-1], dtype=covariance.dtype, device=covariance.device)
+        mean_rest = mean_b + cond.A.mT @ w.mean
+        mean = torch.cat(_same_batch(f_s.mean, mean_rest), -2)
+        return mean, covariance + self._draw_variance[..., None] * eye
+
+    def _residual_covariance(self, cond: Conditional, Z_b: Tensor) -> Tensor:
+        """K_RR - K_RS K_SS^-1 K_SR in full, [..., B, B]."""
+        K_bb = covariance(self.kernel, Z_b)
+        eye = torch.eye(K_bb.shape[-1], dtype=K_bb.dtype, device=K_bb.device)
+        return K_bb + self.jitter.prior_extra * eye - cond.A.mT @ cond.A
+
+
+def _at_rest(cond: Conditional, w: Gaussian, mean_b: Tensor) -> tuple[Tensor, Tensor]:
+    """Marginal mean and variance of f at the other rows when w ~ N(w.mean, w.factor w.factor')."""
+    mean = mean_b + cond.A.mT @ w.mean
+    variance = cond.V.unsqueeze(-1) + (w.factor.mT @ cond.A.unsqueeze(-3)).square().sum(-2).mT
+    return mean, variance
+
+
+def _same_batch(*tensors: Tensor) -> list[Tensor]:
+    """Broadcast all leading axes but the last two."""
+    shape = torch.broadcast_shapes(*(t.shape[:-2] for t in tensors))
+    return [t.expand(*shape, *t.shape[-2:]) for t in tensors]

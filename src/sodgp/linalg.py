@@ -1,0 +1,150 @@
+"""Cholesky factors that do not fail silently.
+
+The jitter is relative to the mean of the diagonal by default, and raised in steps only where a factorisation fails.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from sodgp.errors import CholeskyError
+
+
+@dataclass(frozen=True)
+class Jitter:
+    """How much is added to the diagonal of a covariance matrix before it is factorised.
+
+    Parameters
+    ----------
+    amount : float
+        Added to the diagonal, times the mean diagonal where `relative` is true.
+    relative : bool
+        The paper authors' program and its fixture use an absolute amount.
+    on_draws : bool
+        Also add it wherever that program does: once to the prior variance of every row that is not in the subset, and
+        twice to the variance of every hidden draw.
+    steps : int
+        How many times the amount may be multiplied by ten after a failure.
+    """
+
+    amount: float = 1e-6
+    relative: bool = True
+    on_draws: bool = False
+    steps: int = 4
+
+    @staticmethod
+    def default(dtype: torch.dtype) -> Jitter:
+        """The smallest jitter that is safe in `dtype`."""
+        return Jitter(1e-6 if dtype == torch.float64 else 1e-4)
+
+    def raised(self) -> Jitter:
+        """The same policy with a ten times larger amount."""
+        return replace(self, amount=10.0 * self.amount)
+
+    @property
+    def prior_extra(self) -> float:
+        """What is added to the prior variance of rows outside the subset."""
+        return self.amount if self.on_draws else 0.0
+
+    @property
+    def draw_extra(self) -> float:
+        """What is added to the variance of a hidden draw."""
+        return 2.0 * self.amount if self.on_draws else 0.0
+
+
+class Factor(NamedTuple):
+    """K = L L' and L^-1, both lower triangular, of shape [..., M, M]."""
+
+    L: Tensor
+    L_inv: Tensor
+
+
+def cholesky(
+    K: Float[Tensor, "*batch M M"], jitter: Jitter, *, layer: int | None = None, what: str = "K_SS"
+) -> Float[Tensor, "*batch M M"]:
+    """Lower Cholesky factor of K + jitter I.
+
+    Matrices that fail get ten times more jitter, step by step, alone; the others keep theirs. While a CUDA graph is
+    recorded nothing may wait for the device, so a failed matrix becomes NaN there, and the training loop, which reads
+    the bound at intervals, rolls back.
+
+    Parameters
+    ----------
+    K : Tensor of shape [..., M, M]
+    jitter : Jitter
+    layer : int, optional
+        GP layer counted from 1, for the error message.
+    what : str
+        Name of the matrix, for the error message.
+
+    Raises
+    ------
+    CholeskyError
+        When the largest jitter does not help.
+    """
+    eye = torch.eye(K.shape[-1], dtype=K.dtype, device=K.device)
+    amount: Tensor | float = jitter.amount
+    if jitter.relative:
+        amount = jitter.amount * K.diagonal(dim1=-2, dim2=-1).mean(-1)[..., None, None]
+    L, info = torch.linalg.cholesky_ex(K + amount * eye)
+    if K.is_cuda and torch.cuda.is_current_stream_capturing():
+        return torch.where((info > 0)[..., None, None], torch.nan, L)
+    for step in range(1, jitter.steps + 1):
+        failed = info > 0
+        if not bool(failed.any()):
+            return L
+        scale = torch.where(failed, 10.0**step, 1.0)[..., None, None]
+        L, info = torch.linalg.cholesky_ex(K + scale * amount * eye)
+    if not bool((info > 0).any()):
+        return L
+    raise _failure(K.detach(), info, jitter, layer, what)
+
+
+def factorise(K: Float[Tensor, "*batch M M"], jitter: Jitter, *, layer: int | None = None) -> Factor:
+    """Cholesky factor of K + jitter I and its explicit inverse.
+
+    One triangular solve against the identity and then matrix products is faster than solving against the wide right
+    sides that follow.
+    """
+    L = cholesky(K, jitter, layer=layer)
+    return Factor(L, inverse_triangular(L))
+
+
+def inverse_triangular(L: Float[Tensor, "*batch M M"]) -> Float[Tensor, "*batch M M"]:
+    """L^-1 of a lower-triangular L."""
+    eye = torch.eye(L.shape[-1], dtype=L.dtype, device=L.device)
+    return torch.linalg.solve_triangular(L, eye.expand_as(L), upper=False)
+
+
+def log_diagonal(L: Float[Tensor, "*batch M M"]) -> Float[Tensor, "*batch"]:
+    """Sum of log |L_ii|: half the log determinant of L L'. The sign of the diagonal is free."""
+    return L.diagonal(dim1=-2, dim2=-1).abs().log().sum(-1)
+
+
+def _failure(K: Tensor, info: Tensor, jitter: Jitter, layer: int | None, what: str) -> CholeskyError:
+    sample = int(torch.nonzero(info.flatten() > 0)[0, 0])
+    matrix = K.reshape(-1, *K.shape[-2:])[sample]
+    place = f"layer {layer}, " if layer is not None else ""
+    if not bool(torch.isfinite(matrix).all()):
+        condition, cause = float("nan"), "it holds NaN or infinite values: a parameter or an input has diverged"
+    else:
+        eigenvalues = torch.linalg.eigvalsh(matrix.double())
+        largest, smallest = float(eigenvalues[-1]), float(eigenvalues[0])
+        condition = largest / smallest if smallest > 0 else float("inf")
+        cause = (
+            f"condition about {condition:.1e}, smallest eigenvalue {smallest:.1e}: rows of the subset have become (nearly)"
+            " equal in this layer, or the lengthscale has grown far beyond the data"
+        )
+    top = jitter.amount * 10.0**jitter.steps
+    return CholeskyError(
+        f"{what} of {place}sample {sample} could not be factorised with jitter up to {top:.0e}; {cause}."
+        " Try a smaller learning_rate, a smaller subset_size, dtype='float64', or hidden_mean='linear'.",
+        layer=layer,
+        sample=sample,
+        condition=condition,
+    )

@@ -1,0 +1,90 @@
+"""A deep GP: a stack of layers and a Gaussian likelihood. Composition and propagation only."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import gpytorch
+import torch
+from gpytorch.constraints import GreaterThan
+from gpytorch.likelihoods import GaussianLikelihood
+from torch import Tensor, nn
+
+from sodgp.draws import Draws
+from sodgp.layers.subset import NOISE_FLOOR, Points
+
+
+class DeepGP(gpytorch.Module):
+    """GP layers, the last one included, and the noise of the observations.
+
+    Parameters
+    ----------
+    layers : sequence of layers
+        Every layer but the last has ``propagate(points, draws, coupling) -> (points, kl)``.
+    n_outputs : int
+        Columns P of the targets.
+    noise_variance : float
+        Start of the likelihood's noise variance, for every output.
+    replicates : torch.Size
+        Leading axes of independent models.
+    """
+
+    def __init__(
+        self,
+        layers: Sequence[Any],
+        *,
+        n_outputs: int = 1,
+        noise_variance: float = 0.01,
+        noise_floor: float = NOISE_FLOOR,
+        replicates: torch.Size = torch.Size(),
+    ) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList(layers)
+        self.replicates = replicates
+        self.n_outputs = n_outputs
+        dtype = next(self.layers.parameters()).dtype
+        self.likelihood = GaussianLikelihood(
+            noise_constraint=GreaterThan(noise_floor), batch_shape=torch.Size([*replicates, n_outputs])
+        ).to(dtype)
+        # As a tensor: GPyTorch turns a bare number into float32 first.
+        self.likelihood.noise = torch.tensor(max(noise_variance, 1.01 * noise_floor), dtype=dtype)
+
+    @property
+    def noise_variance(self) -> Tensor:
+        """Noise variance of every output with the sample axis in place, [*replicates, 1, P]."""
+        return self.likelihood.noise.squeeze(-1).unsqueeze(-2)
+
+    @property
+    def n_parameters(self) -> int:
+        """Numbers that one replicate trains."""
+        return sum(layer.n_parameters for layer in self.layers) + self.n_outputs
+
+    @property
+    def last(self) -> Any:
+        """The last layer."""
+        return self.layers[-1]
+
+    def propagate(self, points: Points, draws: Draws, coupling: str) -> tuple[Points, list[Tensor]]:
+        """Send subset and other rows through the hidden layers together.
+
+        Returns
+        -------
+        points : Points
+            Inputs of the last layer, [..., T, M, D] and [..., T, B, D].
+        kls : list of Tensor of shape [..., T] or [..., 1]
+            One for each hidden layer.
+        """
+        kls = []
+        for layer in list(self.layers)[:-1]:
+            points, kl = layer.propagate(points, draws, coupling)
+            kls.append(kl)
+        return points, kls
+
+    def log_prior(self) -> Tensor | None:
+        """Log density of the priors that the user put on kernel or noise parameters; None without priors."""
+        values = [
+            prior.log_prob(closure(module)).reshape(*self.replicates, -1).sum(-1)
+            for _, module, prior, closure, _ in self.named_priors()
+        ]
+        return torch.stack(values).sum(0) if values else None

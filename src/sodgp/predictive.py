@@ -1,0 +1,447 @@
+"""The predictive distribution of a deep GP: a mixture of Gaussians, one component per Monte Carlo sample.
+
+Glossary: T components (Monte Carlo samples), N rows, P outputs. Inside, rows and outputs are flattened to C = N P
+*cells*, since no marginal quantity of a cell depends on any other; the functions at the end of the module hold the
+mathematics of one block of cells, tensors ``[T, C]``.
+
+References
+----------
+Grimit, Gneiting, Berrocal, Johnson (2006). The continuous ranked probability score for circular variables and its
+application to mesoscale forecast ensemble verification. QJRMS 132. (Closed form of a mixture's CRPS.)
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike, NDArray
+
+from sodgp.errors import InputError
+
+CHUNK_ELEMENTS = 2**20
+"""Elements of the largest temporary tensor (8 MiB in float64): bounds memory, and stays near the processor's caches."""
+
+_QUANTILE_TOLERANCE = 1e-12  # of the cdf, relative to the smaller tail; far in the tails rounding allows no less
+_QUANTILE_MAX_STEPS = 300  # bisection alone needs fewer; about ten are used
+
+Numbers = ArrayLike | torch.Tensor
+FloatArray = NDArray[np.float64]
+CellFunction = Callable[[torch.Tensor, torch.Tensor, torch.Tensor], torch.Tensor]
+
+
+class GaussianMixture:
+    r"""Equally weighted mixture of T Gaussians for every row and output.
+
+    .. math:: p(y_{np}) = \frac1T \sum_{t=1}^T N(y_{np};\, \mu_{tnp},\, \sigma^2_{tnp})
+
+    The T components are Monte Carlo samples of the whole model, so component t of one row belongs to component t of
+    every other row and output. All results are marginal, per row and output; `sample` keeps the joint law.
+
+    Computation is float64 on the device of `means`; every result is a NumPy array of shape ``[N]`` if `means` is
+    ``[T, N]``, and ``[N, P]`` if it is ``[T, N, P]``. Memory beyond the two inputs and the result is bounded by
+    ``CHUNK_ELEMENTS``, whatever N.
+
+    Parameters
+    ----------
+    means : torch.Tensor, shape [T, N] or [T, N, P]
+        Component means.
+    variances : torch.Tensor, same shape
+        Component variances, positive.
+
+    Raises
+    ------
+    InputError
+        If the shapes differ, there is no component, a mean is not finite or a variance not finite and positive.
+
+    Examples
+    --------
+    >>> dist = GaussianMixture(torch.tensor([[-1.0], [1.0]]), torch.tensor([[1.0], [1.0]]))
+    >>> dist
+    GaussianMixture(n_components=2, n_rows=1, n_outputs=1)
+    >>> dist.mean, dist.variance
+    (array([0.]), array([2.]))
+    """
+
+    def __init__(self, means: Numbers, variances: Numbers) -> None:
+        mu = _to_tensor(means, "means")
+        var = _to_tensor(variances, "variances", mu.device)
+        if mu.shape != var.shape or mu.ndim not in (2, 3) or mu.shape[0] == 0:
+            raise InputError(
+                "means and variances must have one shape, [T, N] or [T, N, P] with T >= 1 components; "
+                f"got {list(mu.shape)} and {list(var.shape)}"
+            )
+        _refuse(~torch.isfinite(mu), "means", "not finite", mu)
+        _refuse(~(torch.isfinite(var) & (var > 0)), "variances", "not finite and positive", var)
+        self._shape = tuple(mu.shape[1:])
+        self._mu, self._var = mu.flatten(1), var.flatten(1)
+
+    @property
+    def n_components(self) -> int:
+        """Number T of mixture components."""
+        return int(self._mu.shape[0])
+
+    @property
+    def n_outputs(self) -> int:
+        """Number P of outputs."""
+        return self._shape[1] if len(self._shape) == 2 else 1
+
+    def __len__(self) -> int:
+        return self._shape[0]
+
+    def __repr__(self) -> str:
+        sizes = f"n_components={self.n_components}, n_rows={len(self)}, n_outputs={self.n_outputs}"
+        return f"{type(self).__name__}({sizes})"
+
+    def __getitem__(self, rows: Any) -> GaussianMixture:
+        """Mixture of some rows (int, slice, integer or boolean array); an int keeps the row axis, with length 1."""
+        rows = rows.cpu().numpy() if isinstance(rows, torch.Tensor) else rows
+        # NumPy's rules, and its IndexError, which also ends a loop over the rows.
+        index = torch.from_numpy(np.arange(len(self))[rows].reshape(-1)).to(self._mu.device)
+        mu, var = (values.reshape(self.n_components, *self._shape)[:, index] for values in (self._mu, self._var))
+        return GaussianMixture(mu, var)
+
+    @classmethod
+    def concatenate(cls, mixtures: Sequence[GaussianMixture]) -> GaussianMixture:
+        """Stack mixtures along rows; they must have equal numbers of components and outputs.
+
+        Parameters
+        ----------
+        mixtures : sequence of GaussianMixture
+            At least one.
+
+        Returns
+        -------
+        GaussianMixture
+            With the rows of all, in order, on the device of the first.
+        """
+        if not mixtures:
+            raise InputError("concatenate needs at least one mixture")
+        first = mixtures[0]
+        for i, other in enumerate(mixtures):
+            if (other.n_components, other._shape[1:]) != (first.n_components, first._shape[1:]):
+                raise InputError(f"mixture {i}, {other!r}, does not fit under {first!r}: components or outputs differ")
+        shape = (first.n_components, sum(map(len, mixtures)), *first._shape[1:])
+        mu = torch.cat([m._mu.to(first._mu.device) for m in mixtures], dim=1)
+        var = torch.cat([m._var.to(first._mu.device) for m in mixtures], dim=1)
+        return cls(mu.reshape(shape), var.reshape(shape))
+
+    def affine(self, scale: Numbers, shift: Numbers) -> GaussianMixture:
+        """Mixture of ``scale * Y + shift``, as when going back to original units.
+
+        Parameters
+        ----------
+        scale, shift : float or array of shape [P]
+            One number, or one per output; `scale` is finite and not zero.
+
+        Examples
+        --------
+        >>> dist = GaussianMixture(torch.zeros(1, 2), torch.ones(1, 2)).affine(3.0, 10.0)
+        >>> dist.mean, dist.std
+        (array([10., 10.]), array([3., 3.]))
+        """
+        a, b = _to_tensor(scale, "scale", self._mu.device), _to_tensor(shift, "shift", self._mu.device)
+        for name, values in (("scale", a), ("shift", b)):
+            if values.ndim > 1 or values.numel() not in (1, self.n_outputs):
+                got = list(values.shape)
+                raise InputError(f"{name} must be one number or {self.n_outputs}, one per output; got shape {got}")
+            _refuse(~torch.isfinite(values), name, "not finite", values)
+        _refuse(a == 0, "scale", "zero", a)
+        full = (self.n_components, len(self), self.n_outputs)
+        mu, var = a * self._mu.reshape(full) + b, a.square() * self._var.reshape(full)
+        return GaussianMixture(mu.reshape(-1, *self._shape), var.reshape(-1, *self._shape))
+
+    @property
+    def mean(self) -> FloatArray:
+        """Mean of the mixture, shape [N] or [N, P]."""
+        return self._result(self._mu.mean(0))
+
+    @property
+    def variance(self) -> FloatArray:
+        """Variance of the mixture: mean of the variances plus variance (ddof 0) of the means; [N] or [N, P]."""
+        return self._result(self._variance())
+
+    @property
+    def std(self) -> FloatArray:
+        """Standard deviation of the mixture, shape [N] or [N, P]."""
+        return self._result(self._variance().sqrt())
+
+    def _variance(self) -> torch.Tensor:
+        return self._var.mean(0) + self._mu.var(0, correction=0)
+
+    def log_prob(self, y: Numbers) -> FloatArray:
+        """Log density, ``logsumexp_t log N(y; mu_t, sigma_t^2) - log T``: the log of the mean, not the mean of logs.
+
+        Parameters
+        ----------
+        y : array of shape [N] or [N, P], or one number for all
+            List, NumPy array, pandas Series or frame, or tensor.
+
+        Returns
+        -------
+        ndarray, shape [N] or [N, P]
+            Of each output on its own.
+
+        Examples
+        --------
+        >>> GaussianMixture(torch.zeros(5, 1), torch.ones(5, 1)).log_prob([0.0]).round(4)
+        array([-0.9189])
+        """
+        return self._over_cells(_log_density, y)
+
+    def cdf(self, y: Numbers) -> FloatArray:
+        """Probability of a value up to `y`, ``mean_t Phi((y - mu_t) / sigma_t)``; shapes as in `log_prob`."""
+        return self._over_cells(_cdf, y)
+
+    def crps(self, y: Numbers) -> FloatArray:
+        r"""Continuous ranked probability score, exact; smaller is better, in the units of y; shapes as in `log_prob`.
+
+        .. math:: E|Y - y| - \tfrac12 E|Y - Y'| = \frac1T \sum_t A(y - \mu_t, \sigma_t^2)
+                  - \frac1{2T^2} \sum_{st} A(\mu_s - \mu_t, \sigma_s^2 + \sigma_t^2),\quad
+                  A(\mu, \sigma^2) = 2 \sigma \phi(\mu/\sigma) + \mu (2 \Phi(\mu/\sigma) - 1)
+
+        Examples
+        --------
+        >>> GaussianMixture(torch.zeros(1, 1), torch.ones(1, 1)).crps([0.0]).round(4)
+        array([0.2337])
+        """
+        return self._over_cells(_crps, y)
+
+    def quantile(self, q: Numbers) -> FloatArray:
+        """Value below which the mixture has probability `q`: the root of ``cdf(x) = q``.
+
+        Parameters
+        ----------
+        q : float or array of shape [Q]
+            Between 0 and 1; 0 gives ``-inf`` and 1 gives ``inf``.
+
+        Returns
+        -------
+        ndarray, shape [N] or [N, P] for a single q; [Q, N] or [Q, N, P] for several
+            The cdf there equals q to a relative 1e-10 (of the smaller tail), or as near as a float64 x allows. Where
+            the cdf is flat at q, between distant components, any value of the gap may come back.
+
+        Examples
+        --------
+        >>> GaussianMixture(torch.zeros(1, 2), torch.ones(1, 2)).quantile([0.05, 0.95]).round(3)
+        array([[-1.645, -1.645],
+               [ 1.645,  1.645]])
+        """
+        levels = to_array(q, "q")
+        if levels.ndim > 1 or not np.all((levels >= 0) & (levels <= 1)):
+            raise InputError(f"q must be one probability or a list of them, between 0 and 1; got {q!r}")
+        flat = torch.from_numpy(levels.reshape(-1)).to(self._mu.device)
+        n_cells = self._mu.shape[1]
+        found = self._mu.new_empty(len(flat) * n_cells)
+        for block in _blocks(len(found), self.n_components):
+            column = torch.arange(block.start, block.stop, device=found.device)
+            level, cell = flat[column // n_cells], column % n_cells
+            found[block] = _quantile(self._mu[:, cell], self._var[:, cell], level)
+        return _to_numpy(found.reshape(*levels.shape, *self._shape))
+
+    def interval(self, level: float = 0.9) -> tuple[FloatArray, FloatArray]:
+        """Central interval that holds a share `level` of the probability, equal tails left out on both sides.
+
+        Parameters
+        ----------
+        level : float
+            Between 0 and 1, both excluded.
+
+        Returns
+        -------
+        lower, upper : ndarray, shape [N] or [N, P]
+        """
+        tail = tail_probability(level)
+        lower, upper = self.quantile([tail, 1 - tail])
+        return lower, upper
+
+    def sample(self, n_samples: int = 1, random_state: int | np.random.Generator | None = None) -> FloatArray:
+        """Draw from the mixture.
+
+        One draw takes all its rows and outputs from one component, as the model's Monte Carlo samples do, so that
+        sums and differences over rows have the right spread; noise is independent in each.
+
+        Parameters
+        ----------
+        n_samples : int
+            Number of draws.
+        random_state : int, numpy.random.Generator or None
+            Seed or generator; None takes fresh entropy. No global seed is read or set.
+
+        Returns
+        -------
+        ndarray, shape [n_samples, N] or [n_samples, N, P]
+        """
+        if n_samples < 1:
+            raise InputError(f"n_samples must be at least 1; got {n_samples}")
+        try:
+            rng = np.random.default_rng(random_state)
+        except (TypeError, ValueError) as error:
+            raise InputError(
+                f"random_state must be an int >= 0, a numpy Generator or None; got {random_state!r}"
+            ) from error
+        component = rng.integers(self.n_components, size=n_samples)
+        # All the noise is drawn at once, and on the CPU: neither chunks nor device change what a seed gives.
+        draws = rng.standard_normal((n_samples, self._mu.shape[1]))
+        for block in _blocks(draws.shape[1], max(self.n_components, n_samples)):
+            draws[:, block] *= _to_numpy(self._var[:, block].sqrt())[component]
+            draws[:, block] += _to_numpy(self._mu[:, block])[component]
+        return draws.reshape(n_samples, *self._shape)
+
+    def align(self, y: Numbers) -> FloatArray:
+        """Observations as a float64 array of the distribution's shape; a single number stands for all rows.
+
+        Raises
+        ------
+        InputError
+            If the shape does not fit, or a value is missing (NaN).
+        """
+        values = to_array(y, "y")
+        if values.ndim == 0:
+            values = np.full(self._shape, values)
+        accepted = [self._shape] if self.n_outputs > 1 else [(len(self),), (len(self), 1)]
+        if values.shape not in accepted:
+            raise InputError(
+                f"y must have shape {list(self._shape)}, as the distribution has; got {list(values.shape)}"
+            )
+        _refuse(torch.from_numpy(np.isnan(values)), "y", "missing (NaN)", values)
+        return values.reshape(self._shape)
+
+    def _over_cells(self, function: CellFunction, y: Numbers) -> FloatArray:
+        """Apply a function of ([T, C], [T, C], [C]) to blocks of cells."""
+        flat = torch.from_numpy(self.align(y).reshape(-1)).to(self._mu.device)
+        result = torch.empty_like(flat)
+        for block in _blocks(len(flat), self.n_components):
+            result[block] = function(self._mu[:, block], self._var[:, block], flat[block])
+        return self._result(result)
+
+    def _result(self, values: torch.Tensor) -> FloatArray:
+        return _to_numpy(values.reshape(self._shape))
+
+
+def tail_probability(level: float) -> float:
+    """Probability below a central interval of the given level, ``(1 - level) / 2``.
+
+    Raises
+    ------
+    InputError
+        If the level is not strictly between 0 and 1.
+    """
+    if not 0 < level < 1:
+        hint = f"; for {level:g} per cent write {level / 100:g}" if 1 < level < 100 else ""
+        raise InputError(f"level must lie strictly between 0 and 1; got {level!r}{hint}")
+    return (1 - level) / 2
+
+
+# ---------------------------------------------- the mathematics of one block of cells: mu, var [T, C]; y, q [C] -> [C]
+
+
+def _log_density(mu: torch.Tensor, var: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    log_components = -0.5 * ((y - mu).square() / var + var.log() + math.log(2 * math.pi))
+    return torch.logsumexp(log_components, dim=0) - math.log(len(mu))
+
+
+def _cdf(mu: torch.Tensor, var: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    return _normal_cdf((y - mu) / var.sqrt()).mean(0)
+
+
+def _normal_cdf(z: torch.Tensor) -> torch.Tensor:
+    # erfc keeps the relative accuracy in the lower tail that (1 + erf) / 2 loses below 1e-16.
+    return 0.5 * torch.erfc(z * -math.sqrt(0.5))
+
+
+def _crps(mu: torch.Tensor, var: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    T = len(mu)
+    spread = _mean_abs(torch.zeros_like(mu), 2 * var).sum(0)
+    # A pair at a time against all later ones: T^2/2 terms without a [T, T, C] tensor.
+    for t in range(T - 1):
+        spread += 2 * _mean_abs(mu[t + 1 :] - mu[t], var[t + 1 :] + var[t]).sum(0)
+    return _mean_abs(y - mu, var).mean(0) - spread / (2 * T**2)
+
+
+def _mean_abs(mu: torch.Tensor, var: torch.Tensor) -> torch.Tensor:
+    """E|X| of X ~ N(mu, var): the function A of Grimit et al."""
+    sigma = var.sqrt()
+    z = mu / sigma
+    return math.sqrt(2 / math.pi) * sigma * torch.exp(-0.5 * z.square()) + mu * torch.erf(z * math.sqrt(0.5))
+
+
+def _quantile(mu: torch.Tensor, var: torch.Tensor, q: torch.Tensor) -> torch.Tensor:
+    """Root of the mixture's cdf, found in the smaller tail (the upper one by reflection), where it is accurate."""
+    sign = torch.where(q > 0.5, -1.0, 1.0).to(mu)
+    tail = torch.where(q > 0.5, 1 - q, q)
+    inner = torch.where(tail > 0, tail, 0.5)  # a root to look for where the answer is infinite
+    x = _lower_quantile(sign * mu, var.sqrt(), inner)
+    x[tail == 0] = -math.inf
+    return sign * x
+
+
+def _lower_quantile(mu: torch.Tensor, sigma: torch.Tensor, q: torch.Tensor) -> torch.Tensor:
+    """Newton's method on log cdf (nearly concave, so that it hardly overshoots), bisecting whenever it is not safe."""
+    at_q = mu + sigma * torch.special.ndtri(q)
+    # The mixture's quantile lies between those of its components; the margin covers the rounding of ndtri.
+    lower, upper, x = (at_q - 1e-8 * sigma).amin(0), (at_q + 1e-8 * sigma).amax(0), at_q.mean(0)
+    step = upper - lower
+    result = x.clone()
+    open_cells = torch.arange(len(q), device=q.device)
+    for _ in range(_QUANTILE_MAX_STEPS):
+        z = (x - mu) / sigma
+        F = _normal_cdf(z).mean(0)
+        density = (torch.exp(-0.5 * z.square()) / sigma).mean(0) / math.sqrt(2 * math.pi)
+        lower, upper = torch.where(q > F, x, lower), torch.where(q > F, upper, x)
+        middle = lower + 0.5 * (upper - lower)
+        done = ((F - q).abs() <= _QUANTILE_TOLERANCE * q) | (middle <= lower) | (middle >= upper)
+        result[open_cells] = x
+
+        newton = x - torch.log(F / q) * F / density
+        # NaN (cdf or density underflows) compares false, and so bisects; so do steps that do not shrink.
+        safe = (newton > lower) & (newton < upper) & ((newton - x).abs() <= 0.5 * step.abs())
+        x, step = torch.where(safe, newton, middle), torch.where(safe, newton - x, upper - lower)
+        if bool(done.any()):
+            left = ~done
+            if not bool(left.any()):
+                break
+            mu, sigma, open_cells = mu[:, left], sigma[:, left], open_cells[left]
+            q, lower, upper, x, step = q[left], lower[left], upper[left], x[left], step[left]
+    return result
+
+
+# ------------------------------------------------------------------------------------------------------- conversions
+
+
+def _blocks(n_cells: int, depth: int) -> Iterator[slice]:
+    """Slices of cells such that depth x slice stays within ``CHUNK_ELEMENTS``."""
+    size = max(1, CHUNK_ELEMENTS // depth)
+    return (slice(start, min(start + size, n_cells)) for start in range(0, n_cells, size))
+
+
+def to_array(values: Numbers, name: str) -> FloatArray:
+    """Numbers of any common container as a float64 array of its own."""
+    if isinstance(values, torch.Tensor):
+        values = values.detach().cpu().numpy()
+    try:
+        return np.array(values, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"{name} must hold numbers only, in a rectangular array: {error}") from error
+
+
+def _to_tensor(values: Numbers, name: str, device: torch.device | None = None) -> torch.Tensor:
+    if isinstance(values, torch.Tensor):
+        return values.detach().to(device=device or values.device, dtype=torch.float64)
+    return torch.from_numpy(to_array(values, name)).to(device or "cpu")
+
+
+def _to_numpy(values: torch.Tensor) -> FloatArray:
+    array: FloatArray = values.cpu().numpy()
+    return array
+
+
+def _refuse(bad: torch.Tensor, name: str, what: str, values: torch.Tensor | FloatArray) -> None:
+    """Raise an InputError that names the first bad entry."""
+    if bool(bad.any()):
+        where = bad.nonzero()[0].tolist()
+        count, value = int(bad.sum()), float(values[tuple(where)])
+        raise InputError(f"{name} has {count} value(s) that are {what}, the first {value:g} at index {where}")

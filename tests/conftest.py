@@ -1,0 +1,15 @@
+"""Shapes are checked at run time in the tests: jaxtyping's hook wraps the library before anything imports it."""
+
+import os
+
+from jaxtyping import install_import_hook
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+os.environ.setdefault("MPLBACKEND", "Agg")
+
+_ROOMS = ["covariance", "linalg", "draws", "layers", "model", "inference", "subset", "predictive", "metrics"]
+_hook = install_import_hook([f"sodgp.{room}" for room in _ROOMS], "beartype.beartype")
+
+import torch  # noqa: E402
+
+torch.set_num_threads(1)

@@ -1,0 +1,61 @@
+from __future__ import annotations
+
+import pytest
+import torch
+
+from sodgp.errors import ConfigurationError
+from sodgp.subset.kmeans import KMeans, distinct_rows, nearest_rows
+
+
+def generator(seed: int = 0) -> torch.Generator:
+    return torch.Generator().manual_seed(seed)
+
+
+def normal(*shape: int, seed: int = 0) -> torch.Tensor:
+    return torch.randn(*shape, dtype=torch.float64, generator=generator(seed))
+
+
+@pytest.mark.parametrize("minibatch_above", [20_000, 100])
+def test_finds_one_row_in_each_clear_cluster(minibatch_above: int) -> None:
+    centres = 20.0 * torch.tensor([[0, 0], [0, 1], [1, 0], [1, 1], [3, 2]], dtype=torch.float64)
+    X = (centres[:, None] + 0.1 * normal(5, 60, 2)).reshape(-1, 2)
+    indices = KMeans(minibatch_above=minibatch_above).select(X, None, 5, None, generator())
+    assert (indices // 60).tolist() == [0, 1, 2, 3, 4]
+    assert torch.linalg.vector_norm(X[indices] - centres, dim=1).max() < 0.1
+
+
+def test_nearest_rows_without_conflict_are_the_nearest() -> None:
+    X, centres = normal(4000, 3), 2.0 * normal(12, 3, seed=1)
+    nearest = torch.cdist(centres, X).argmin(1)
+    assert nearest.unique().numel() == 12
+    assert torch.equal(nearest_rows(X, centres), nearest)
+
+
+def test_the_closest_centre_wins_a_contested_row() -> None:
+    X = torch.tensor([[0.0], [5.0], [9.0]]).double()
+    assert nearest_rows(X, torch.tensor([[1.0], [0.1], [-3.0]]).double()).tolist() == [1, 0, 2]
+    assert nearest_rows(X, torch.zeros(3, 1).double()).tolist() == [0, 1, 2]
+
+
+def test_chunks_do_not_change_the_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    X, centres = normal(1000, 2), normal(30, 2, seed=1)
+    whole = nearest_rows(X, centres)
+    monkeypatch.setattr("sodgp.subset.base.CHUNK_ELEMENTS", 1)
+    assert torch.equal(nearest_rows(X, centres), whole)
+
+
+def test_distinct_rows_are_first_occurrences() -> None:
+    X = torch.tensor([[1.0, 2.0], [0.0, 0.0], [1.0, 2.0], [-0.0, 0.0], [2.0, 1.0]]).double()
+    assert distinct_rows(X).tolist() == [0, 1, 4]
+
+
+def test_one_value_more_than_centres() -> None:
+    X = torch.arange(7.0).double().repeat(20)[:, None]
+    for minibatch_above in (1000, 10):
+        indices = KMeans(minibatch_above=minibatch_above).select(X, None, 6, None, generator())
+        assert X[indices].unique().numel() == 6
+
+
+def test_refuses_a_bad_option() -> None:
+    with pytest.raises(ConfigurationError, match="n_init is 0"):
+        KMeans(n_init=0)

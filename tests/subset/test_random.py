@@ -1,0 +1,21 @@
+from __future__ import annotations
+
+import torch
+from scipy.stats import chisquare
+
+from sodgp.subset.random import Random
+
+
+def test_every_row_is_as_likely() -> None:
+    X = torch.arange(9.0).double()[:, None]
+    source = torch.Generator().manual_seed(0)
+    counts = torch.zeros(9)
+    for _ in range(900):
+        counts[Random().select(X, None, 4, None, source)] += 1
+    assert chisquare(counts.numpy()).pvalue > 0.01
+
+
+def test_a_value_is_not_drawn_twice_while_others_are_left() -> None:
+    X = torch.cat([torch.zeros(500), torch.arange(1.0, 6.0)]).double()[:, None]
+    indices = Random().select(X, None, 6, None, torch.Generator().manual_seed(0))
+    assert indices[1:].tolist() == [500, 501, 502, 503, 504]
