@@ -28,7 +28,7 @@ CHUNK_ELEMENTS = 2**20
 _QUANTILE_TOLERANCE = 1e-12  # of the cdf, relative to the smaller tail; far in the tails rounding allows no less
 _QUANTILE_MAX_STEPS = 300  # bisection alone needs fewer; about ten are used
 
-Numbers = ArrayLike | torch.Tensor
+Numbers = int | float | ArrayLike | torch.Tensor  # int and float for run-time checkers, which know no numeric tower
 FloatArray = NDArray[np.float64]
 CellFunction = Callable[[torch.Tensor, torch.Tensor, torch.Tensor], torch.Tensor]
 
@@ -100,7 +100,7 @@ class GaussianMixture:
         """Mixture of some rows (int, slice, integer or boolean array); an int keeps the row axis, with length 1."""
         rows = rows.cpu().numpy() if isinstance(rows, torch.Tensor) else rows
         # NumPy's rules, and its IndexError, which also ends a loop over the rows.
-        index = torch.from_numpy(np.arange(len(self))[rows].reshape(-1)).to(self._mu.device)
+        index = torch.from_numpy(np.arange(len(self))[rows].reshape(-1).copy()).to(self._mu.device)
         mu, var = (values.reshape(self.n_components, *self._shape)[:, index] for values in (self._mu, self._var))
         return GaussianMixture(mu, var)
 
@@ -111,12 +111,7 @@ class GaussianMixture:
         Parameters
         ----------
         mixtures : sequence of GaussianMixture
-            At least one.
-
-        Returns
-        -------
-        GaussianMixture
-            With the rows of all, in order, on the device of the first.
+            At least one; the result is on the device of the first.
         """
         if not mixtures:
             raise InputError("concatenate needs at least one mixture")
@@ -152,7 +147,8 @@ class GaussianMixture:
         _refuse(a == 0, "scale", "zero", a)
         full = (self.n_components, len(self), self.n_outputs)
         mu, var = a * self._mu.reshape(full) + b, a.square() * self._var.reshape(full)
-        return GaussianMixture(mu.reshape(-1, *self._shape), var.reshape(-1, *self._shape))
+        shape = (self.n_components, *self._shape)
+        return GaussianMixture(mu.reshape(shape), var.reshape(shape))
 
     @property
     def mean(self) -> FloatArray:
@@ -162,15 +158,13 @@ class GaussianMixture:
     @property
     def variance(self) -> FloatArray:
         """Variance of the mixture: mean of the variances plus variance (ddof 0) of the means; [N] or [N, P]."""
-        return self._result(self._variance())
+        spread = self._mu.var(0, correction=0) if len(self) else self._mu[0]  # torch warns about an empty variance
+        return self._result(self._var.mean(0) + spread)
 
     @property
     def std(self) -> FloatArray:
         """Standard deviation of the mixture, shape [N] or [N, P]."""
-        return self._result(self._variance().sqrt())
-
-    def _variance(self) -> torch.Tensor:
-        return self._var.mean(0) + self._mu.var(0, correction=0)
+        return np.sqrt(self.variance)
 
     def log_prob(self, y: Numbers) -> FloatArray:
         """Log density, ``logsumexp_t log N(y; mu_t, sigma_t^2) - log T``: the log of the mean, not the mean of logs.
@@ -277,12 +271,7 @@ class GaussianMixture:
         """
         if n_samples < 1:
             raise InputError(f"n_samples must be at least 1; got {n_samples}")
-        try:
-            rng = np.random.default_rng(random_state)
-        except (TypeError, ValueError) as error:
-            raise InputError(
-                f"random_state must be an int >= 0, a numpy Generator or None; got {random_state!r}"
-            ) from error
+        rng = np.random.default_rng(random_state)
         component = rng.integers(self.n_components, size=n_samples)
         # All the noise is drawn at once, and on the CPU: neither chunks nor device change what a seed gives.
         draws = rng.standard_normal((n_samples, self._mu.shape[1]))
@@ -292,21 +281,13 @@ class GaussianMixture:
         return draws.reshape(n_samples, *self._shape)
 
     def align(self, y: Numbers) -> FloatArray:
-        """Observations as a float64 array of the distribution's shape; a single number stands for all rows.
-
-        Raises
-        ------
-        InputError
-            If the shape does not fit, or a value is missing (NaN).
-        """
+        """Observations as an array of the distribution's shape; InputError if they do not fit or one is missing."""
         values = to_array(y, "y")
         if values.ndim == 0:
             values = np.full(self._shape, values)
-        accepted = [self._shape] if self.n_outputs > 1 else [(len(self),), (len(self), 1)]
-        if values.shape not in accepted:
-            raise InputError(
-                f"y must have shape {list(self._shape)}, as the distribution has; got {list(values.shape)}"
-            )
+        column = values.shape in [(len(self),), (len(self), 1)]  # the same thing where there is one output
+        if values.shape != self._shape and not (self.n_outputs == 1 and column):
+            raise InputError(f"y must have the distribution's shape, {list(self._shape)}; got {list(values.shape)}")
         _refuse(torch.from_numpy(np.isnan(values)), "y", "missing (NaN)", values)
         return values.reshape(self._shape)
 
@@ -323,13 +304,7 @@ class GaussianMixture:
 
 
 def tail_probability(level: float) -> float:
-    """Probability below a central interval of the given level, ``(1 - level) / 2``.
-
-    Raises
-    ------
-    InputError
-        If the level is not strictly between 0 and 1.
-    """
+    """Probability below a central interval of the given level, ``(1 - level) / 2``; InputError outside (0, 1)."""
     if not 0 < level < 1:
         hint = f"; for {level:g} per cent write {level / 100:g}" if 1 < level < 100 else ""
         raise InputError(f"level must lie strictly between 0 and 1; got {level!r}{hint}")
@@ -381,7 +356,7 @@ def _quantile(mu: torch.Tensor, var: torch.Tensor, q: torch.Tensor) -> torch.Ten
 
 def _lower_quantile(mu: torch.Tensor, sigma: torch.Tensor, q: torch.Tensor) -> torch.Tensor:
     """Newton's method on log cdf (nearly concave, so that it hardly overshoots), bisecting whenever it is not safe."""
-    at_q = mu + sigma * torch.special.ndtri(q)
+    at_q: torch.Tensor = mu + sigma * torch.special.ndtri(q)
     # The mixture's quantile lies between those of its components; the margin covers the rounding of ndtri.
     lower, upper, x = (at_q - 1e-8 * sigma).amin(0), (at_q + 1e-8 * sigma).amax(0), at_q.mean(0)
     step = upper - lower

@@ -68,9 +68,7 @@ def close(ours, theirs):
 
 
 def batch_of(golden):
-    return Batch(
-        golden["Xsub"][None], golden["Ysub"][None], golden["Xrest"][None], golden["Yrest"][None], scale=1.0
-    )
+    return Batch(golden["Xsub"][None], golden["Ysub"][None], golden["Xrest"][None], golden["Yrest"][None], scale=1.0)
 
 
 @pytest.mark.parametrize("mode", MODES)

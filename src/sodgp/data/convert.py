@@ -10,7 +10,8 @@ import io
 import warnings
 import zipfile
 import zlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path, PurePosixPath
 from typing import IO
@@ -77,25 +78,25 @@ def read_numbers(lines: IO[str], *, delimiter: str | None, skip_rows: int, what:
 
 def wine(archive: Path) -> FloatArray:
     """Red wine quality: semicolons, one header row, target last. Shape [1599, 12]."""
-    with _member(archive, "winequality-red.csv") as lines:
+    with _text(archive, "winequality-red.csv") as lines:
         return read_numbers(lines, delimiter=";", skip_rows=1, what="winequality-red.csv")
 
 
 def protein(archive: Path) -> FloatArray:
     """Protein tertiary structure: commas, one header row, target first. Shape [45730, 10]."""
-    with _member(archive, "CASP.csv") as lines:
+    with _text(archive, "CASP.csv") as lines:
         return _first_column_last(read_numbers(lines, delimiter=",", skip_rows=1, what="CASP.csv"))
 
 
 def naval(archive: Path) -> FloatArray:
     """Naval propulsion: white space, no header; the last column (turbine decay) is dropped. Shape [11934, 17]."""
-    with _member(archive, "data.txt") as lines:
+    with _text(archive, "data.txt") as lines:
         return read_numbers(lines, delimiter=None, skip_rows=0, what="data.txt")[:, :-1]
 
 
 def year(archive: Path) -> FloatArray:
     """Year of a song, from the archive. Shape [515345, 91]."""
-    with _member(archive, YEAR_MEMBER) as lines:
+    with _text(archive, YEAR_MEMBER) as lines:
         return year_text(lines)
 
 
@@ -122,24 +123,32 @@ def _sheet(archive: Path, member: str, engine: str) -> FloatArray:
     require(("pandas", engine), f"Reading {member}")
     import pandas as pd
 
-    with _member(archive, member, binary=True) as handle:
-        try:
-            table = pd.read_excel(io.BytesIO(handle.read()), engine=engine).to_numpy(dtype=np.float64)
-        except Exception as error:  # each engine has its own classes for a damaged workbook
-            raise InputError(f"{member} could not be read as an Excel sheet: {error}") from error
+    with _member(archive, member) as handle:
+        workbook = io.BytesIO(handle.read())
+    try:
+        table = pd.read_excel(workbook, engine=engine).to_numpy(dtype=np.float64)
+    except Exception as error:  # each engine has its own classes for a damaged workbook
+        raise InputError(f"{member} could not be read as an Excel sheet: {error}") from error
     filled = ~np.isnan(table)
     # The published energy sheet has formatted but empty rows and columns after the data.
     return np.asarray(table[filled.any(axis=1)][:, filled.any(axis=0)], dtype=np.float64)
 
 
-class _member:
+@contextmanager
+def _member(archive: Path, name: str) -> Iterator[IO[bytes]]:
     """Open one file of a zip archive by its base name; damage of the archive becomes an `InputError`."""
+    try:
+        with zipfile.ZipFile(archive) as bundle:
+            matches = [path for path in bundle.namelist() if PurePosixPath(path).name == name]
+            if not matches:
+                raise InputError(f"The archive {archive.name} holds no file {name}; it holds {bundle.namelist()[:10]}.")
+            with bundle.open(matches[0]) as handle:
+                yield handle
+    except (zipfile.BadZipFile, zlib.error, EOFError) as error:
+        raise InputError(f"{archive.name} is not a whole zip archive: {error}") from error
 
-    def __init__(self, archive: Path, name: str, *, binary: bool = False) -> None:
-        self.archive, self.name, self.binary = archive, name, binary
 
-    def __enter__(self) -> IO[str]:
-        raise NotImplementedError
-
-    def __exit__(self, *args: object) -> None:
-        raise NotImplementedError
+@contextmanager
+def _text(archive: Path, name: str) -> Iterator[IO[str]]:
+    with _member(archive, name) as handle, io.TextIOWrapper(handle, encoding="utf-8") as lines:
+        yield lines

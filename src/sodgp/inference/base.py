@@ -1,17 +1,45 @@
-"""What every inference method has in common: batches, named terms, and the expected log density."""
+"""What every inference method has in common: data, batches, named terms, and the expected log density."""
 
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import NamedTuple, Protocol, runtime_checkable
 
 import torch
+from jaxtyping import Float
 from torch import Tensor
 
+from sodgp.architecture import Architecture
 from sodgp.draws import Draws
 from sodgp.model import DeepGP
 
 Terms = dict[str, Tensor]
+
+
+@dataclass(frozen=True)
+class TrainingSet:
+    """The data of a fit in scaled units, split into subset and rest.
+
+    Attributes
+    ----------
+    X_s, y_s : Tensor of shape [*replicates, M, D] and [*replicates, M, P]
+    X_r, y_r : Tensor of shape [*replicates, N - M, D] and [*replicates, N - M, P]
+    """
+
+    X_s: Float[Tensor, "*replicates M D"]
+    y_s: Float[Tensor, "*replicates M P"]
+    X_r: Float[Tensor, "*replicates R D"]
+    y_r: Float[Tensor, "*replicates R P"]
+
+    @property
+    def n_rest(self) -> int:
+        """Rows outside the subset."""
+        return self.X_r.shape[-2]
+
+    def to(self, device: torch.device | str) -> TrainingSet:
+        """The same data on another device."""
+        return TrainingSet(*(t.to(device) for t in (self.X_s, self.y_s, self.X_r, self.y_r)))
 
 
 class Batch(NamedTuple):
@@ -39,6 +67,10 @@ class Inference(Protocol):
     """The contract of an inference method: one file, pure functions of (model, batch, draws)."""
 
     name: str
+
+    def build(self, architecture: Architecture, data: TrainingSet, generator: torch.Generator) -> DeepGP:
+        """A model at its initial values."""
+        ...
 
     def terms(self, model: DeepGP, batch: Batch, draws: Draws) -> Terms:
         """Named terms whose sum is maximised, each of shape [*replicates]."""

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import torch
 from torch import Tensor
 
+from sodgp.architecture import Architecture
 from sodgp.draws import Draws
-from sodgp.inference.base import Batch, Terms, expected_log_density, over_samples, with_log_prior
-from sodgp.layers.subset import Points
+from sodgp.inference.base import Batch, Terms, TrainingSet, expected_log_density, over_samples, with_log_prior
+from sodgp.layers.subset import Points, SubsetLayer
 from sodgp.model import DeepGP
 
 
@@ -34,6 +36,37 @@ class SubsetOfData:
 
     coupling: str = "ancestral"
     name: str = "sod"
+
+    def build(self, architecture: Architecture, data: TrainingSet, generator: torch.Generator) -> DeepGP:
+        """A model at its initial values."""
+        start, size = architecture.initialization, architecture.size
+        last = len(architecture.widths) - 1
+        layers = []
+        for index, width in enumerate(architecture.widths):
+            noise = start.layer_noise_variance
+            if index == last:
+                noise = None if architecture.tie_label_noise else start.label_noise_variance
+            layer = SubsetLayer(
+                architecture.kernel_of(index),
+                architecture.mean_of(index),
+                size=size,
+                width=width,
+                parameterization=architecture.parameterization,
+                noise_variance=noise,
+                factor_scale=start.last_factor if index == last else start.hidden_factor,
+                jitter=architecture.jitter,
+                index=index + 1,
+                replicates=architecture.replicates,
+            )
+            layers.append(layer)
+        if start.means == "uniform":
+            _start_uniform(layers, generator)
+        return DeepGP(
+            layers,
+            n_outputs=architecture.n_outputs,
+            noise_variance=start.noise_variance,
+            replicates=architecture.replicates,
+        )
 
     def terms(self, model: DeepGP, batch: Batch, draws: Draws) -> Terms:
         """Named terms of eq. (SOD_Elbo), each of shape [*replicates]."""
@@ -64,3 +97,12 @@ def label_noise(model: DeepGP) -> Tensor:
     if model.last.has_noise:
         return model.last.noise_variance[..., None, None].expand_as(model.noise_variance)
     return model.noise_variance
+
+
+def _start_uniform(layers: list[SubsetLayer], generator: torch.Generator) -> None:
+    """Means of q uniform on [0, 1), the same numbers in every hidden layer (the authors' program resets its seed)."""
+    widest = max(layer.q_mean.shape[-1] for layer in layers)
+    numbers = torch.rand(layers[0].q_mean.shape[-2], widest, generator=generator, dtype=layers[0].q_mean.dtype)
+    with torch.no_grad():
+        for layer in layers:
+            layer.q_mean.copy_(numbers[:, : layer.q_mean.shape[-1]])

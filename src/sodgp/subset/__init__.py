@@ -9,16 +9,35 @@ from typing import Final
 
 from sodgp.errors import ConfigurationError
 from sodgp.subset.base import Selector, select_each
+from sodgp.subset.dpp import DPP
+from sodgp.subset.greedy_variance import GreedyVariance
 from sodgp.subset.kmeans import KMeans
+from sodgp.subset.leverage import Leverage
 from sodgp.subset.random import Random
+from sodgp.subset.rp_cholesky import RPCholesky
 
 SELECTORS: Final[dict[str, type[Selector]]] = {
     "kmeans": KMeans,
     "random": Random,
+    "greedy_variance": GreedyVariance,
+    "rp_cholesky": RPCholesky,
+    "leverage": Leverage,
+    "dpp": DPP,
 }
 """Name -> class of every selector that can be asked for by name."""
 
-__all__ = ["SELECTORS", "KMeans", "Random", "Selector", "get_selector", "select_each"]
+__all__ = [
+    "DPP",
+    "SELECTORS",
+    "GreedyVariance",
+    "KMeans",
+    "Leverage",
+    "RPCholesky",
+    "Random",
+    "Selector",
+    "get_selector",
+    "select_each",
+]
 
 
 def get_selector(name_or_object: str | Selector) -> Selector:

@@ -152,7 +152,7 @@ def kernel_or_default(kernel: Kernel | None, X: Float[Tensor, "N D"]) -> Kernel:
 
 
 def row_chunks(n_rows: int, width: int) -> Iterator[slice]:
-    """Slices that cover ``n_rows`` rows, each of about ``CHUNK_ELEMENTS`` numbers when a row makes ``width`` numbers."""
+    """Slices that cover all rows, of about ``CHUNK_ELEMENTS`` numbers each when a row makes ``width`` numbers."""
     step = max(64, CHUNK_ELEMENTS // max(1, width))
     for start in range(0, n_rows, step):
         yield slice(start, min(start + step, n_rows))
@@ -162,7 +162,7 @@ def take_distinct(X: Float[Tensor, "N D"], order: Int64[Tensor, " K"], size: int
     """Take the first ``size`` entries of ``order`` whose rows differ in value.
 
     A row that repeats the values of an earlier one would make the kernel matrix of the subset singular, so repeats are
-    taken (in their order) only when nothing else is left. Cost: O(size D) unless there are many repeats, at most O(K D).
+    taken (in their order) only when nothing else is left. Cost: O(size D) where repeats are few, O(K D) at most.
 
     Parameters
     ----------

@@ -27,8 +27,8 @@ class KMeans:
     batches of ``batch_size`` rows and the time is about that of ``max_epochs`` passes at most. The kernel is not used:
     every (standardised) column counts the same.
 
-    References: S. Lloyd (1982), Least squares quantization in PCM; D. Arthur and S. Vassilvitskii (2007), k-means++: the
-    advantages of careful seeding; D. Sculley (2010), Web-scale k-means clustering.
+    References: S. Lloyd (1982), Least squares quantization in PCM; D. Arthur and S. Vassilvitskii (2007), k-means++:
+    the advantages of careful seeding; D. Sculley (2010), Web-scale k-means clustering.
 
     Parameters
     ----------

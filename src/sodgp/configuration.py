@@ -1,0 +1,184 @@
+"""The options of an estimator, checked once and turned into what the rooms below understand."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from sodgp.architecture import Initialization
+from sodgp.errors import ConfigurationError, NumericalWarning, SubsetSizeWarning
+from sodgp.inference.base import Inference
+from sodgp.inference.sod import SubsetOfData
+from sodgp.kernels import KERNEL_NAMES
+from sodgp.layers.families import FAMILIES
+from sodgp.layers.subset import COUPLINGS
+from sodgp.linalg import Jitter
+from sodgp.subset import get_selector
+from sodgp.training.loop import SCHEDULES, Callback
+from sodgp.training.progress import progress_bar
+from sodgp.validation import check_choice, check_integer, check_positive, resolve_device
+
+DTYPES = {"float64": torch.float64, "float32": torch.float32}
+DEFAULT_SUBSET_SIZE = 100
+
+_METHODS: dict[str, Callable[[Any], Inference]] = {
+    "sod": lambda estimator: SubsetOfData(coupling=estimator.coupling),
+}
+
+
+@dataclass(frozen=True)
+class Configuration:
+    """Checked options. Build one with `from_estimator`; see `sodgp.DeepGPRegressor` for their meaning."""
+
+    inference: str
+    n_layers: int
+    hidden_width: Any
+    subset_size: Any
+    parameterization: str
+    coupling: str
+    hidden_mean: str
+    tie_label_noise: bool
+    n_samples: int
+    max_iter: int
+    batch_size: int
+    learning_rate: float
+    schedule: str
+    initialization: Initialization
+    jitter: Jitter
+    dtype: torch.dtype
+    device: torch.device
+    callbacks: Sequence[Callback]
+    _method: Inference
+
+    @classmethod
+    def from_estimator(cls, estimator: Any) -> Configuration:
+        """Check every option of an estimator.
+
+        Raises
+        ------
+        ConfigurationError
+            Naming the option, what it was, and what it may be.
+        """
+        e = estimator
+        check_choice("inference", e.inference, tuple(_METHODS))
+        check_choice("parameterization", e.parameterization, tuple(FAMILIES))
+        check_choice("coupling", e.coupling, COUPLINGS)
+        check_choice("hidden_mean", e.hidden_mean, ("linear", "zero"))
+        check_choice("schedule", e.schedule, SCHEDULES)
+        check_choice("dtype", e.dtype, tuple(DTYPES))
+        if not callable(e.kernel):
+            check_choice("kernel", e.kernel, KERNEL_NAMES)
+        get_selector(e.subset)
+        check_integer("n_predict_samples", e.n_predict_samples, minimum=1)
+        dtype = DTYPES[e.dtype]
+        max_iter = check_integer("max_iter", e.max_iter, minimum=1)
+        return cls(
+            inference=e.inference,
+            n_layers=check_integer("n_layers", e.n_layers, minimum=1),
+            hidden_width=e.hidden_width,
+            subset_size=_checked_size(e.subset_size),
+            parameterization=e.parameterization,
+            coupling=e.coupling,
+            hidden_mean=e.hidden_mean,
+            tie_label_noise=bool(e.tie_label_noise),
+            n_samples=check_integer("n_samples", e.n_samples, minimum=1),
+            max_iter=max_iter,
+            batch_size=check_integer("batch_size", e.batch_size, minimum=1),
+            learning_rate=check_positive("learning_rate", e.learning_rate),
+            schedule=e.schedule,
+            initialization=_checked_initialization(e.initialization),
+            jitter=_checked_jitter(e.jitter, dtype),
+            dtype=dtype,
+            device=resolve_device(e.device),
+            callbacks=_checked_callbacks(e.callbacks, e.verbose, max_iter),
+            _method=_METHODS[e.inference](e),
+        )
+
+    def method(self) -> Inference:
+        """The inference method."""
+        return self._method
+
+    def subset_rows(self, n_rows: int) -> int:
+        """Rows of the subset for a data set of that size; warns where the user asked for more than there are."""
+        if isinstance(self.subset_size, int):
+            if self.subset_size > n_rows:
+                warnings.warn(
+                    f"subset_size={self.subset_size} is more than the {n_rows} rows of the data: the subset is all of"
+                    " them, and the rest is empty.",
+                    SubsetSizeWarning,
+                    stacklevel=3,
+                )
+            return min(self.subset_size, n_rows)
+        if self.subset_size == "paper":
+            return min(50 if n_rows < 5000 else 100, n_rows)
+        return min(DEFAULT_SUBSET_SIZE, n_rows)
+
+    def batch_rows(self, size: int, n_rest: int) -> int:
+        """Rows of the rest in a step: `batch_size` counts the subset in."""
+        if self.batch_size <= size and n_rest > 0:
+            raise ConfigurationError(
+                f"batch_size={self.batch_size} counts the {size} rows of the subset in, so none of the rest would be seen;"
+                f" use more than {size}."
+            )
+        return min(self.batch_size - size, n_rest)
+
+    def hidden_widths(self, input_dim: int) -> list[int]:
+        """Outputs of every hidden layer."""
+        hidden = self.n_layers - 1
+        if isinstance(self.hidden_width, list | tuple):
+            if len(self.hidden_width) != hidden:
+                raise ConfigurationError(
+                    f"hidden_width={self.hidden_width!r} has {len(self.hidden_width)} entries, but n_layers="
+                    f"{self.n_layers} has {hidden} hidden layers."
+                )
+            widths = [check_integer("hidden_width", width, minimum=1) for width in self.hidden_width]
+        elif self.hidden_width is None:
+            widths = [min(30, input_dim)] * hidden
+        else:
+            widths = [check_integer("hidden_width", self.hidden_width, minimum=1)] * hidden
+        if self.parameterization == "paper" and any(width <= 2 for width in widths):
+            warnings.warn(
+                "parameterization='paper' with a hidden width of 1 or 2 is badly conditioned: the expected trace of"
+                " K(Z_S)^-1 grows without bound as the jitter falls. Use 'whitened', or a wider layer.",
+                NumericalWarning,
+                stacklevel=3,
+            )
+        return widths
+
+
+def _checked_size(size: Any) -> int | str | None:
+    if size is None or size == "paper":
+        return size
+    if isinstance(size, str):
+        raise ConfigurationError(f"subset_size={size!r} is unknown; give a number of rows, 'paper' or None.")
+    return check_integer("subset_size", size, minimum=1)
+
+
+def _checked_initialization(initialization: Any) -> Initialization:
+    if initialization is None:
+        return Initialization()
+    if not isinstance(initialization, Initialization):
+        raise ConfigurationError(f"initialization must be an Initialization or None, not {initialization!r}.")
+    return initialization
+
+
+def _checked_jitter(jitter: Any, dtype: torch.dtype) -> Jitter:
+    if jitter is None:
+        return Jitter.default(dtype)
+    if jitter == "program":
+        return Jitter(1e-6, relative=False, on_draws=True)
+    if isinstance(jitter, str):
+        raise ConfigurationError(f"jitter={jitter!r} is unknown; give a number, 'program' or None.")
+    return Jitter(check_positive("jitter", jitter))
+
+
+def _checked_callbacks(callbacks: Any, verbose: Any, max_iter: int) -> list[Callback]:
+    checked = list(callbacks or [])
+    for callback in checked:
+        if not callable(callback):
+            raise ConfigurationError(f"callbacks must be functions of a TrainingState, not {callback!r}.")
+    return [*checked, progress_bar(max_iter)] if verbose else checked

@@ -1,0 +1,72 @@
+"""Data: the benchmark sets of the paper, its splits, synthetic sets, and users' own tables.
+
+Modules: `catalogue` (what is known about each set), `local` (files and checksums), `download`, `convert` (UCI's
+archives), `splits`, `synthetic`, and `tables` (files for the command line; needs pandas).
+"""
+
+from __future__ import annotations
+
+import os
+
+from sodgp.data.catalogue import find, names
+from sodgp.data.dataset import DataSet
+from sodgp.data.download import DataUnavailableError, obtain
+from sodgp.data.local import cache_dir, canonical_csv, load_from, search_folders
+from sodgp.data.splits import paper_split
+from sodgp.data.synthetic import step, year_like
+
+__all__ = [
+    "DataSet",
+    "DataUnavailableError",
+    "canonical_csv",
+    "load",
+    "names",
+    "paper_split",
+    "step",
+    "year_like",
+]
+
+
+def load(name: str, data_dir: str | os.PathLike[str] | None = None) -> DataSet:
+    """Load a benchmark set in its original units and row order.
+
+    It is looked for in `data_dir`, in the folder that the environment variable ``SODGP_DATA`` names, and in the user's
+    cache, as ``NAME.csv.gz`` (``year``: ``YearPredictionMSD.txt`` or UCI's ``yearpredictionmsd.zip``); if none has
+    it, it is downloaded from UCI into the cache. The checksum of the table is verified every time; of ``year`` the
+    rows, columns and finiteness.
+
+    Parameters
+    ----------
+    name : str
+        One of `names`. ``boston_authors`` is the damaged file that the published Boston numbers rest on; compare with
+        the paper on that one only.
+    data_dir : path or None
+        Folder to look in first.
+
+    Returns
+    -------
+    DataSet
+        `X` of shape [N, D] and `y` of shape [N], float64.
+
+    Raises
+    ------
+    ConfigurationError
+        No set has that name.
+    InputError
+        A file is there but damaged, a named folder does not exist, or a package that reads UCI's file is missing.
+    DataUnavailableError
+        The set is in none of the folders and could not be downloaded.
+
+    Examples
+    --------
+    >>> from sodgp.data import load
+    >>> load("bostn")
+    Traceback (most recent call last):
+    sodgp.errors.ConfigurationError: Unknown data set 'bostn'. Did you mean 'boston'? Known sets: ...
+    """
+    entry = find(name)
+    for folder in search_folders(data_dir):
+        data = load_from(folder, entry)
+        if data is not None:
+            return data
+    return obtain(entry, cache_dir())

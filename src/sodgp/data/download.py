@@ -1,0 +1,157 @@
+"""Downloads that can be interrupted: a `.part` file that is resumed, a checksum, and a rename at the very end.
+
+Nothing appears under the final name before its contents were checked. A part file stays after a broken connection, so
+that the next call goes on where this one stopped, and goes away when its contents turn out to be wrong.
+"""
+
+from __future__ import annotations
+
+import gzip
+import http.client
+import os
+import shutil
+import urllib.error
+import urllib.request
+from pathlib import Path
+
+from sodgp.data.catalogue import Entry
+from sodgp.data.convert import require
+from sodgp.data.dataset import DataSet
+from sodgp.data.local import ENVIRONMENT_VARIABLE, cache_dir, canonical_csv, check_shape, checked_table, write_whole
+from sodgp.errors import InputError, SodgpError
+
+
+class DataUnavailableError(SodgpError, OSError):
+    """A data set that is not on this machine and could not be fetched either."""
+
+
+class _InterruptedError(Exception):
+    """The connection ended early; what arrived is in the part file."""
+
+
+def obtain(entry: Entry, folder: Path) -> DataSet:
+    """Download a set, check it, and keep it in a folder.
+
+    Parameters
+    ----------
+    entry : Entry
+        The set.
+    folder : Path
+        Where to keep it; made when it does not exist.
+
+    Returns
+    -------
+    DataSet
+        The set, after its checksum (or, for ``year``, its shape) was found right.
+
+    Raises
+    ------
+    DataUnavailableError
+        There is no download, no network, no such file on the server; or the file is cut short or not the right one.
+    InputError
+        An optional package that reads the original file is not installed.
+    """
+    advice = _advice(entry)
+    source = entry.source
+    if source is None:
+        raise DataUnavailableError(f"The set {entry.name!r} is not on offer for download: {entry.no_source}. {advice}")
+    # Before the download, which would be in vain.
+    require(source.packages, f"Making the set {entry.name!r} out of UCI's file")
+    part = folder / f"{entry.name}.zip.part"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        transfer(source.url, part)
+        table = source.convert(part)
+        if entry.sha256_csv is None:
+            check_shape(entry, table, source.url)
+            os.replace(part, folder / entry.files[-1])
+        else:
+            contents = canonical_csv(entry.columns, table)
+            checked_table(entry, contents, source.url)
+            write_whole(folder / entry.files[0], gzip.compress(contents, mtime=0))
+            part.unlink()
+    except InputError as error:
+        part.unlink(missing_ok=True)
+        raise DataUnavailableError(f"The download of {entry.name!r} was thrown away. {error} {advice}") from error
+    except DataUnavailableError as error:
+        raise DataUnavailableError(f"The set {entry.name!r} could not be downloaded. {error} {advice}") from error
+    except OSError as error:
+        raise DataUnavailableError(
+            f"The set {entry.name!r} could not be kept in {folder}: {error}. {advice}"
+        ) from error
+    return DataSet.from_table(entry.name, entry.columns, table)
+
+
+def transfer(url: str, part: Path, *, attempts: int = 3, timeout: float = 30.0) -> None:
+    """Bring a file over HTTP, going on with what an earlier call left behind.
+
+    Parameters
+    ----------
+    url : str
+        Address, http or https.
+    part : Path
+        File that receives the bytes. Bytes already there are kept and the rest is asked for with a Range header; a
+        server that does not know Range sends all, and the file is begun again.
+    attempts : int
+        How often to connect when the connection ends early.
+    timeout : float
+        Seconds without an answer after which a connection counts as broken.
+
+    Raises
+    ------
+    DataUnavailableError
+        The server cannot be reached or refuses, or the file is still not whole after all attempts (what arrived
+        stays in `part`).
+    """
+    problem = ""
+    for _ in range(attempts):
+        try:
+            _transfer_once(url, part, timeout)
+        except _InterruptedError as interruption:
+            problem = str(interruption)
+        else:
+            return
+    raise DataUnavailableError(
+        f"The transfer from {url} was cut short in {attempts} attempts ({problem}). "
+        "What arrived is kept: load the set again and the transfer goes on from there."
+    )
+
+
+def _transfer_once(url: str, part: Path, timeout: float) -> None:
+    have = part.stat().st_size if part.exists() else 0
+    headers = {"User-Agent": "sodgp"} | ({"Range": f"bytes={have}-"} if have else {})
+    try:
+        response = urllib.request.urlopen(urllib.request.Request(url, headers=headers), timeout=timeout)
+    except urllib.error.HTTPError as error:
+        error.close()
+        if error.code == http.HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE and have:
+            # The part file is no beginning of what the server has now.
+            part.unlink()
+            raise _InterruptedError("the file on the server has changed") from error
+        raise DataUnavailableError(f"The server answered {error.code} {error.reason} for {url}.") from error
+    except (OSError, http.client.HTTPException) as error:
+        reason = getattr(error, "reason", error)
+        raise DataUnavailableError(f"No connection to {url} ({reason}). Is this machine offline?") from error
+
+    with response:
+        resumed = response.status == http.HTTPStatus.PARTIAL_CONTENT
+        if resumed and not response.headers.get("Content-Range", "").startswith(f"bytes {have}-"):
+            part.unlink(missing_ok=True)
+            raise _InterruptedError("the server sent another range than the one asked for")
+        length = response.headers.get("Content-Length")
+        expected = None if length is None else int(length) + (have if resumed else 0)
+        try:
+            with part.open("ab" if resumed else "wb") as handle:
+                shutil.copyfileobj(response, handle)
+        except (OSError, http.client.HTTPException) as error:
+            raise _InterruptedError(str(error)) from error
+    size = part.stat().st_size
+    if expected is not None and size < expected:
+        raise _InterruptedError(f"{size} of {expected} bytes arrived")
+
+
+def _advice(entry: Entry) -> str:
+    return (
+        f"If you have the file, put it as {' or '.join(entry.files)} into the folder that {ENVIRONMENT_VARIABLE} "
+        f"or data_dir names, or into {cache_dir()}."
+    )

@@ -1,0 +1,151 @@
+"""Checks of what users hand in: data and options, each with an error that says which and what to do."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from sklearn.utils.validation import validate_data
+
+from sodgp.errors import ConfigurationError, InputError
+
+FloatArray = NDArray[np.float64]
+
+
+def check_fit_data(estimator: Any, X: Any, y: Any) -> tuple[FloatArray, FloatArray]:
+    """X as [N, D] and y as [N] or [N, P], float64 copies; feature names are kept on the estimator.
+
+    Raises
+    ------
+    InputError
+        For NaN or infinity (naming columns and rows), text columns (naming them), empty data and unequal lengths.
+    """
+    X, y = _plain(X), _plain(y)
+    _refuse_text(X, "X")
+    _refuse_text(y, "y")
+    try:
+        X_checked, y_checked = validate_data(
+            estimator, X, y, dtype=np.float64, multi_output=True, y_numeric=True, copy=True
+        )
+    except ValueError as error:
+        raise InputError(_explain(error, X, y)) from error
+    return X_checked, np.array(y_checked, dtype=np.float64)
+
+
+def check_predict_data(estimator: Any, X: Any) -> FloatArray:
+    """X as [N, D] float64 with the columns of `fit`, by number and by name.
+
+    Raises
+    ------
+    InputError
+        As `check_fit_data`, and for other columns than at fit.
+    """
+    X = _plain(X)
+    _refuse_text(X, "X")
+    try:
+        return validate_data(estimator, X, dtype=np.float64, reset=False)
+    except ValueError as error:
+        raise InputError(_explain(error, X, None)) from error
+
+
+def check_choice(name: str, value: Any, choices: Sequence[str]) -> None:
+    """Raise ConfigurationError unless `value` is one of `choices`."""
+    if value not in choices:
+        raise ConfigurationError(f"{name}={value!r} is unknown; choose one of {', '.join(map(repr, choices))}.")
+
+
+def check_integer(name: str, value: Any, *, minimum: int) -> int:
+    """`value` as an int, or ConfigurationError."""
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < minimum:
+        raise ConfigurationError(f"{name} must be an integer of at least {minimum}, not {value!r}.")
+    return int(value)
+
+
+def check_positive(name: str, value: Any) -> float:
+    """`value` as a positive, finite float, or ConfigurationError."""
+    good = isinstance(value, int | float | np.number) and not isinstance(value, bool)
+    if not good or not np.isfinite(value) or value <= 0:
+        raise ConfigurationError(f"{name} must be a positive number, not {value!r}.")
+    return float(value)
+
+
+def resolve_device(device: Any) -> torch.device:
+    """The device that ``"auto"``, a name or a torch.device stands for.
+
+    Raises
+    ------
+    ConfigurationError
+        For an unknown name, or CUDA where there is none.
+    """
+    if device == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        resolved = torch.device(device)
+    except (RuntimeError, TypeError) as error:
+        raise ConfigurationError(f"device={device!r} is unknown; use 'auto', 'cpu' or 'cuda'.") from error
+    if resolved.type == "cuda" and not torch.cuda.is_available():
+        raise ConfigurationError(f"device={device!r} was asked for, but this PyTorch sees no CUDA device.")
+    return resolved
+
+
+def _plain(data: Any) -> Any:
+    """Torch tensors as NumPy arrays; everything else as it is."""
+    return data.detach().cpu().numpy() if isinstance(data, torch.Tensor) else data
+
+
+def _refuse_text(data: Any, name: str) -> None:
+    """Name the text columns of a data frame: scikit-learn names only the first bad cell."""
+    if not hasattr(data, "dtypes") or not hasattr(data, "columns"):
+        return
+    text = [str(column) for column in data.columns if _is_text(data[column])]
+    if text:
+        raise InputError(
+            f"{name} holds text in column{'s' * (len(text) > 1)} {', '.join(map(repr, text))}. Encode them as numbers"
+            " first, for example with sklearn.compose.ColumnTransformer and OneHotEncoder, or drop them."
+        )
+
+
+def _is_text(column: Any) -> bool:
+    if getattr(column, "ndim", 1) != 1:  # duplicate column names give a frame; scikit-learn's own check follows
+        return False
+    kind = getattr(column.dtype, "kind", "O")
+    if kind in "biufc":
+        return False
+    try:
+        np.asarray(column, dtype=np.float64)
+    except (TypeError, ValueError):
+        return True
+    return False
+
+
+def _explain(error: ValueError, X: Any, y: Any) -> str:
+    """scikit-learn's message, with the place of NaN and infinity added."""
+    message = str(error)
+    if "NaN" not in message and "infinity" not in message:
+        return message
+    for name, data in (("X", X), ("y", y)):
+        place = _first_bad(data)
+        if place:
+            message += f"\n{name} is not finite in {place}. Impute or drop those rows before fitting."
+    return message
+
+
+def _first_bad(data: Any) -> str:
+    if data is None:
+        return ""
+    try:
+        values = np.asarray(data, dtype=np.float64)
+    except (TypeError, ValueError):
+        return ""
+    bad = ~np.isfinite(values.reshape(len(values), -1))
+    if not bad.any():
+        return ""
+    names = getattr(data, "columns", None)
+    columns = [str(names[c]) if names is not None else str(c) for c in np.flatnonzero(bad.any(0))[:5]]
+    rows = np.flatnonzero(bad.any(1))
+    more = f" and {len(rows) - 5} more" if len(rows) > 5 else ""
+    where = f"rows {', '.join(map(str, rows[:5]))}{more}"
+    return where if values.ndim == 1 else f"columns {', '.join(columns)}; {where}"
