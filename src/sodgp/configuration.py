@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -12,6 +13,7 @@ import torch
 from sodgp.architecture import Initialization
 from sodgp.errors import ConfigurationError, NumericalWarning, SubsetSizeWarning
 from sodgp.inference.base import Inference
+from sodgp.inference.dsvi import DoublyStochastic
 from sodgp.inference.sod import SubsetOfData
 from sodgp.kernels import KERNEL_NAMES
 from sodgp.layers.families import FAMILIES
@@ -27,6 +29,12 @@ DEFAULT_SUBSET_SIZE = 100
 
 _METHODS: dict[str, Callable[[Any], Inference]] = {
     "sod": lambda estimator: SubsetOfData(coupling=estimator.coupling),
+    "dsvi": lambda estimator: DoublyStochastic(learn_inducing_inputs=bool(estimator.learn_inducing_inputs)),
+}
+# Options that a method does not use, and that must therefore stay at their defaults.
+_UNUSED: dict[str, tuple[str, ...]] = {
+    "sod": ("learn_inducing_inputs",),
+    "dsvi": ("subset", "parameterization", "coupling", "tie_label_noise"),
 }
 
 
@@ -65,6 +73,7 @@ class Configuration:
         """
         e = estimator
         check_choice("inference", e.inference, tuple(_METHODS))
+        _refuse_unused(e)
         check_choice("parameterization", e.parameterization, tuple(FAMILIES))
         check_choice("coupling", e.coupling, COUPLINGS)
         check_choice("hidden_mean", e.hidden_mean, ("linear", "zero"))
@@ -148,6 +157,17 @@ class Configuration:
                 stacklevel=3,
             )
         return widths
+
+
+def _refuse_unused(estimator: Any) -> None:
+    """Nothing is silently ignored: an option that the chosen method does not use must be left at its default."""
+    parameters = inspect.signature(type(estimator).__init__).parameters
+    for name in _UNUSED[estimator.inference]:
+        value, default = getattr(estimator, name), parameters[name].default
+        if value is not default and value != default:
+            raise ConfigurationError(
+                f"{name}={value!r} has no meaning for inference={estimator.inference!r}; leave it at {default!r}."
+            )
 
 
 def _checked_size(size: Any) -> int | str | None:

@@ -39,8 +39,8 @@ class DeepGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
 
     Parameters
     ----------
-    inference : {"sod"}, default="sod"
-        The inference method.
+    inference : {"sod", "dsvi"}, default="sod"
+        The inference method: subset-of-data, or doubly stochastic (with one layer, SVGP).
     n_layers : int, default=2
         GP layers, the last one included (paper: L). 1 is a sparse GP.
     hidden_width : int, list of int or None, default=None
@@ -62,6 +62,8 @@ class DeepGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
     tie_label_noise : bool, default=True
         Whether the label noise v of q_hat is the likelihood's sigma^2 (the paper's formula) or a parameter of its own
         (the authors' program).
+    learn_inducing_inputs : bool, default=True
+        For ``inference="dsvi"``: False keeps the inducing inputs at their k-means start (DSVI*).
     n_samples, n_predict_samples : int, default=10 and 50
         Monte Carlo samples T in training and prediction.
     max_iter : int, default=3000
@@ -123,6 +125,7 @@ class DeepGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
         coupling: str = "ancestral",
         hidden_mean: str = "linear",
         tie_label_noise: bool = True,
+        learn_inducing_inputs: bool = True,
         n_samples: int = 10,
         n_predict_samples: int = 50,
         max_iter: int = 3000,
@@ -147,6 +150,7 @@ class DeepGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
         self.coupling = coupling
         self.hidden_mean = hidden_mean
         self.tie_label_noise = tie_label_noise
+        self.learn_inducing_inputs = learn_inducing_inputs
         self.n_samples = n_samples
         self.n_predict_samples = n_predict_samples
         self.max_iter = max_iter
@@ -192,8 +196,12 @@ class DeepGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
 
         X_t, y_t = (torch.as_tensor(values, dtype=torch.float64) for values in (X_scaled, y_scaled))
         size = config.subset_rows(len(X_raw))
-        chosen = get_selector(self.subset).select(X_t, y_t, size, None, torch.Generator().manual_seed(int(seeds[0])))
-        self.subset_indices_ = chosen.numpy()
+        method = config.method()
+        chosen = torch.empty(0, dtype=torch.int64)
+        if method.uses_subset:
+            generator = torch.Generator().manual_seed(int(seeds[0]))
+            chosen = get_selector(self.subset).select(X_t, y_t, size, None, generator)
+            self.subset_indices_ = chosen.numpy()
         data = _split(X_t, y_t, chosen, config.dtype)
 
         widths = config.hidden_widths(X_raw.shape[1])
@@ -212,15 +220,15 @@ class DeepGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
         )
         settings = Settings(
             max_iter=config.max_iter,
-            batch_rows=config.batch_rows(size, data.n_rest),
+            batch_rows=config.batch_rows(len(chosen), data.n_rest),
             n_samples=config.n_samples,
             learning_rate=config.learning_rate,
             schedule=config.schedule,
             device=config.device,
             callbacks=config.callbacks,
         )
-        self._method = config.method()
-        self.model_, self.history_ = fit(self._method, architecture, data, settings, int(seeds[1]))
+        self._method = method
+        self.model_, self.history_ = fit(method, architecture, data, settings, int(seeds[1]))
         self._X_s, self._y_s = data.X_s.unsqueeze(0), data.y_s.unsqueeze(0)
         self.n_parameters_ = self.model_.n_parameters
         self.n_iter_ = self.history_.iteration[-1]

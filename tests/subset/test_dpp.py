@@ -35,7 +35,7 @@ def probabilities(kernel: RBFKernel, X: torch.Tensor, size: int) -> dict[tuple[i
 def test_exact_frequencies(size: int) -> None:
     kernel, source = RBFKernel().double(), generator(size)
     expected = probabilities(kernel, POINTS, size)
-    draws = [tuple(DPP().select(POINTS, None, size, kernel, source).tolist()) for _ in range(1000)]
+    draws = [tuple(DPP().select(POINTS, None, size, kernel, source).tolist()) for _ in range(600)]
     assert_frequencies(draws, expected)
 
 
@@ -45,7 +45,7 @@ def test_swap_chain_frequencies(size: int) -> None:
     expected = probabilities(kernel, POINTS, size)
     state = GreedyVariance().select_with_trace(POINTS, size, kernel).indices
     draws = []
-    for _ in range(700):
+    for _ in range(450):
         state = swap_chain(POINTS, kernel, state, 40, 1e-10, source)
         draws.append(tuple(state.sort().values.tolist()))
     assert_frequencies(draws, expected)

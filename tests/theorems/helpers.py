@@ -1,6 +1,7 @@
 """Small models built by hand, and the same mathematics written a second time without the library."""
 
 import math
+from itertools import pairwise
 
 import torch
 from gpytorch.kernels import MaternKernel, RBFKernel, ScaleKernel
@@ -16,6 +17,7 @@ from sodgp.model import DeepGP
 
 FAMILIES = ("whitened", "paper")
 COUPLINGS = ("ancestral", "marginal", "joint")
+NONE = torch.Size()
 NUGGET = Jitter(0.01, relative=False)
 
 
@@ -31,11 +33,11 @@ def fresh(seed, n_samples=1):
     return FreshDraws(generator(seed), n_samples)
 
 
-def rbf(lengthscale=0.8, outputscale=1.3, batch_shape=torch.Size()):
+def rbf(lengthscale=0.8, outputscale=1.3, batch_shape=NONE):
     return _scaled(RBFKernel(batch_shape=batch_shape), lengthscale, outputscale, batch_shape)
 
 
-def matern12(lengthscale=0.8, outputscale=1.3, batch_shape=torch.Size()):
+def matern12(lengthscale=0.8, outputscale=1.3, batch_shape=NONE):
     return _scaled(MaternKernel(nu=0.5, batch_shape=batch_shape), lengthscale, outputscale, batch_shape)
 
 
@@ -60,12 +62,12 @@ def build(
     label_noise=None,
     kernel=rbf,
     weights=None,
-    replicates=torch.Size(),
+    replicates=NONE,
 ):
     """A DeepGP with hidden widths `hidden`; `linear` gives every layer, the last too, a random linear mean."""
     sizes = [d_in, *hidden, n_outputs]
     layers = []
-    for i, (rows, columns) in enumerate(zip(sizes[:-1], sizes[1:], strict=True)):
+    for i, (rows, columns) in enumerate(pairwise(sizes)):
         last = i == len(hidden)
         weight = 0.7 * randn(900 + i, rows, columns) if linear else torch.zeros(rows, columns, dtype=torch.float64)
         layers.append(
@@ -91,7 +93,9 @@ def randomise(model, seed):
     for name, parameter in model.named_parameters():
         noise = torch.randn(parameter.shape, generator=source, dtype=torch.float64)
         if name.endswith("q_factor"):
-            parameter.copy_(0.3 * noise.tril(-1) + torch.diag_embed(0.4 * noise.diagonal(dim1=-2, dim2=-1).sign() + 0.2))
+            parameter.copy_(
+                0.3 * noise.tril(-1) + torch.diag_embed(0.4 * noise.diagonal(dim1=-2, dim2=-1).sign() + 0.2)
+            )
         elif name.endswith("q_mean"):
             parameter.copy_(0.7 * noise)
         else:
@@ -143,7 +147,7 @@ def by_hand(kernel, Z1, Z2=None):
 
 
 def prior(layer, Z, size=None):
-    """Covariance [..., N, N] and mean [..., N, D] of F at Z; the nugget sits on the first `size` rows (all by default)."""
+    """Covariance [..., N, N] and mean [..., N, D] of F at Z; the nugget sits on the first `size` rows."""
     K = by_hand(layer.kernel, Z)
     size = Z.shape[-2] if size is None else size
     nugget = torch.zeros(K.shape[:-1], dtype=K.dtype)

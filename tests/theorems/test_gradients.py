@@ -25,7 +25,9 @@ def test_gradients_equal_finite_differences(family, coupling, kernel):
     batch = data(71, 3, 2)
     model = build([2, 1], 2, size=3, family=family, linear=True, label_noise=0.2, kernel=kernel)
     objective = Objective(randomise(model, 72), batch, coupling)
-    names, values = zip(*((n, p.detach().clone().requires_grad_()) for n, p in objective.named_parameters()), strict=True)
+    names, values = zip(
+        *((n, p.detach().clone().requires_grad_()) for n, p in objective.named_parameters()), strict=True
+    )
 
     def terms(*parameters):
         return torch.func.functional_call(objective, dict(zip(names, parameters, strict=True)))

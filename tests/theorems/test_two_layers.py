@@ -124,8 +124,9 @@ def test_marginal_coupling_exceeds_the_evidence_and_ancestral_does_not(family):
     covariance = 0.5 * (-0.5 * difference.square()).exp()
     density = torch.distributions.MultivariateNormal(
         torch.zeros(2, dtype=torch.float64),
-        torch.stack([torch.full_like(covariance, 0.55), covariance, covariance, torch.full_like(covariance, 0.55)], -1)
-        .reshape(-1, 2, 2),
+        torch.stack(
+            [torch.full_like(covariance, 0.55), covariance, covariance, torch.full_like(covariance, 0.55)], -1
+        ).reshape(-1, 2, 2),
     ).log_prob(torch.tensor([1.5, -1.5], dtype=torch.float64))
     evidence = float(density.logsumexp(0)) - math.log(len(density))
     ancestral, marginal = (float(value(model, batch, draws, coupling)) for coupling in ("ancestral", "marginal"))

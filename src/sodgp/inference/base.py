@@ -66,9 +66,17 @@ class Batch(NamedTuple):
 class Inference(Protocol):
     """The contract of an inference method: one file, pure functions of (model, batch, draws)."""
 
-    name: str
+    @property
+    def name(self) -> str:
+        """As in `DeepGPRegressor(inference=...)`."""
+        ...
 
-    def build(self, architecture: Architecture, data: TrainingSet, generator: torch.Generator) -> DeepGP:
+    @property
+    def uses_subset(self) -> bool:
+        """Whether a subset of the data is set apart; otherwise all rows are the rest."""
+        ...
+
+    def build(self, architecture: Architecture, data: TrainingSet | None, generator: torch.Generator) -> DeepGP:
         """A model at its initial values."""
         ...
 
@@ -78,6 +86,10 @@ class Inference(Protocol):
 
     def predict(self, model: DeepGP, X_s: Tensor, y_s: Tensor, X: Tensor, draws: Draws) -> tuple[Tensor, Tensor]:
         """Mean and variance of f at X for every Monte Carlo sample, each [*replicates, T, N, P]."""
+        ...
+
+    def predict_joint(self, model: DeepGP, X_s: Tensor, y_s: Tensor, X: Tensor, draws: Draws) -> tuple[Tensor, Tensor]:
+        """Mean [..., T, N, P] and covariance [..., T, P, N, N] of f at X, drawn jointly through the layers."""
         ...
 
 

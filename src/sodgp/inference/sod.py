@@ -36,8 +36,9 @@ class SubsetOfData:
 
     coupling: str = "ancestral"
     name: str = "sod"
+    uses_subset: bool = True
 
-    def build(self, architecture: Architecture, data: TrainingSet, generator: torch.Generator) -> DeepGP:
+    def build(self, architecture: Architecture, data: TrainingSet | None, generator: torch.Generator) -> DeepGP:
         """A model at its initial values."""
         start, size = architecture.initialization, architecture.size
         last = len(architecture.widths) - 1

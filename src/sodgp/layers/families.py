@@ -106,7 +106,7 @@ class WhitenedFamily:
 
     def kl(self, m: Tensor, C: Tensor, cond: Conditional, mean_s: Tensor) -> Tensor:
         """KL(N(m, C C') || N(0, I)): neither K nor the sample enters."""
-        return _kl_to_standard_normal(Gaussian(m, C), log_diagonal(C).sum(-1))
+        return kl_to_standard_normal(Gaussian(m, C), log_diagonal(C).sum(-1))
 
     def label_informed(
         self, m: Tensor, C: Tensor, cond: Conditional, mean_s: Tensor, y_s: Tensor, v: Tensor
@@ -117,7 +117,7 @@ class WhitenedFamily:
         residual = (y_s - mean_s - cond.L @ m) / v[..., None, :]
         m_hat = m + _gram_times(C_hat, cond.L.mT @ residual)
         w = Gaussian(m_hat, C_hat)
-        kl = _kl_to_standard_normal(w, (log_diagonal(C) - log_det_Q).sum(-1))
+        kl = kl_to_standard_normal(w, (log_diagonal(C) - log_det_Q).sum(-1))
         return LabelInformed(w, Gaussian(mean_s + cond.L @ m_hat, L @ C_hat), kl)
 
 
@@ -157,7 +157,7 @@ class PaperFamily:
         m_hat = m + _gram_times(C_hat, (y_s - m) / v[..., None, :])
         w = Gaussian(cond.L_inv @ (m_hat - mean_s), cond.L_inv.unsqueeze(-3) @ C_hat)
         log_det = log_diagonal(C) - log_det_Q - log_diagonal(cond.L)[..., None]
-        return LabelInformed(w, Gaussian(m_hat, C_hat), _kl_to_standard_normal(w, log_det.sum(-1)))
+        return LabelInformed(w, Gaussian(m_hat, C_hat), kl_to_standard_normal(w, log_det.sum(-1)))
 
 
 FAMILIES: dict[str, Family] = {"whitened": WhitenedFamily(), "paper": PaperFamily()}
@@ -182,7 +182,7 @@ def _absorb_labels(C: Tensor, image: Tensor, v: Tensor) -> tuple[Tensor, Tensor]
     return C @ inverse_triangular(L_Q).mT, log_diagonal(L_Q)
 
 
-def _kl_to_standard_normal(q: Gaussian, log_det: Tensor) -> Tensor:
+def kl_to_standard_normal(q: Gaussian, log_det: Tensor) -> Tensor:
     """KL to N(0, I) summed over outputs; `log_det` = half log determinant of the covariance, summed over outputs."""
     n_rows, n_outputs = q.mean.shape[-2:]
     trace = q.factor.square().sum((-3, -2, -1))

@@ -179,7 +179,7 @@ def take_distinct(X: Float[Tensor, "N D"], order: Int64[Tensor, " K"], size: int
     chosen: list[int] = []
     repeats: list[int] = []
     for block in order.split(max(size, 1024)):
-        rows = (X[block] + 0.0).cpu().numpy()  # + 0.0 makes -0.0 and 0.0 the same bytes
+        rows = (X[block].detach() + 0.0).cpu().numpy()  # + 0.0 makes -0.0 and 0.0 the same bytes
         for index, row in zip(block.tolist(), rows, strict=True):
             key = row.tobytes()
             (repeats if key in seen else chosen).append(index)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 from gpytorch.kernels import Kernel
-from jaxtyping import Float, Float64, Int64
+from jaxtyping import Float, Int64
 from torch import Generator, Tensor
 
 from sodgp.covariance import covariance, variance
@@ -223,6 +223,6 @@ def swap_chain(
     return members
 
 
-def _row_keys(X: Float64[Tensor, "N D"]) -> list[bytes]:
+def _row_keys(X: Float[Tensor, "N D"]) -> list[bytes]:
     """Bytes that are equal for rows of equal values."""
     return [row.tobytes() for row in (X + 0.0).cpu().numpy()]

@@ -72,10 +72,11 @@ class KMeans:
         distinct = distinct_rows(X)
         if distinct.numel() <= size:
             return take_distinct(X, all_rows(X), size).sort().values
-        centres = self._centres(X, size, generator)
+        centres = self.centres(X, size, generator)
         return distinct[nearest_rows(X[distinct], centres)].sort().values
 
-    def _centres(self, X: Float[Tensor, "N D"], size: int, generator: Generator) -> Float[Tensor, "M D"]:
+    def centres(self, X: Float[Tensor, "N D"], size: int, generator: Generator) -> Float[Tensor, "M D"]:
+        """Centres of the clusters; fewer than `size` distinct rows must not be asked for."""
         options = {
             "n_clusters": size,
             "n_init": self.n_init,

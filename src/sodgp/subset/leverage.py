@@ -132,13 +132,27 @@ def recursive_scores(
     """Approximate ridge leverage scores from weighted sketches of nested random halves of the data.
 
     The smallest sample of rows is its own sketch. It gives the scores of a sample twice as large, from these a sketch
-    of about ``sketch_size`` rows is drawn, it gives the scores of the next sample, and so on up to all rows. A row that
-    was kept with probability p stands for 1/p rows: it is an observation with noise p times the ridge. The score of a
-    row is then v / ridge for a row of the sketch and v / (v + ridge) for another, v its variance given the sketch: the
-    variance given the other rows, exactly so where the sketch is all rows.
+    of about ``sketch_size`` rows is drawn, it gives the scores of the next sample, and so on; the sketch drawn from all
+    rows gives the answer. A row kept with probability p stands for 1/p rows: it is an observation with noise p times
+    the ridge. With v the variance of a row given the sketch, its score is v / ridge if it is in the sketch (its own
+    observation counts in v) and v / (v + ridge) if it is not. A sketch of all rows gives the exact scores.
 
-    Cost: O(N s^2 + N s D) time for sketches of s rows. Reference: C. Musco and C. Musco (2017), Recursive sampling for
-    the Nystrom method.
+    Cost: O(N s^2 + N s D) time for sketches of s rows, three passes over the data in all. Reference: C. Musco and
+    C. Musco (2017), Recursive sampling for the Nystrom method.
+
+    Parameters
+    ----------
+    X : Tensor, shape [N, D]
+    kernel : gpytorch.kernels.Kernel
+    ridge : float
+        Positive.
+    sketch_size : int
+        Expected number of rows in a sketch, s.
+    generator : torch.Generator
+
+    Returns
+    -------
+    Tensor, shape [N]
     """
     N = X.shape[0]
     order = torch.randperm(N, generator=generator).to(X.device)
@@ -147,15 +161,14 @@ def recursive_scores(
         sizes.append((sizes[-1] + 1) // 2)
     sketch = order[: sizes[-1]]
     kept = torch.ones(sketch.numel(), dtype=torch.float64, device=X.device)
-    for half, n in zip(sizes[:0:-1], sizes[-2:0:-1], strict=False):
+    for n in reversed(sizes[:-1]):
         rows = order[:n]
-        scores = _scores_given(X, rows, kernel, ridge, sketch, kept * (half / n))
+        scores = _scores_given(X, rows, kernel, ridge, sketch, kept)
         probability = _inclusion(scores, sketch_size)
         drawn = torch.rand(n, dtype=torch.float64, generator=generator).to(X.device) < probability
         drawn[probability.argmax()] = True  # a sketch is never empty
         sketch, kept = rows[drawn], probability[drawn]
-    share = sizes[min(1, len(sizes) - 1)] / N
-    return _scores_given(X, all_rows(X), kernel, ridge, sketch, kept * share)
+    return _scores_given(X, all_rows(X), kernel, ridge, sketch, kept)
 
 
 def _scores_given(

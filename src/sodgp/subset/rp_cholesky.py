@@ -63,7 +63,8 @@ class RPCholesky:
         factor = PartialCholesky(X, kernel_or_default(kernel, X), size)
         while factor.rank < size and float(factor.residual.max()) > 0.0:
             pivots, L = self._accepted(factor, size - factor.rank, generator)
-            factor.extend(pivots, L)
+            if pivots.numel():
+                factor.extend(pivots, L)
         if factor.rank == size:
             return factor.pivots
         shuffled = torch.randperm(N, generator=generator).to(X.device)

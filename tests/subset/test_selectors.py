@@ -50,6 +50,12 @@ def test_selects_distinct_rows_and_repeats_with_the_seed(name: str, with_kernel:
 
 
 @pytest.mark.parametrize("name", NAMES)
+def test_single_precision_and_gradients_are_no_trouble(name: str) -> None:
+    X = normal(40, 2).float().requires_grad_()
+    assert_subset(get_selector(name).select(X, None, 9, None, generator()), 40, 9)
+
+
+@pytest.mark.parametrize("name", NAMES)
 def test_global_random_state_is_neither_read_nor_set(name: str) -> None:
     X = normal(60, 2)
     torch.manual_seed(1)

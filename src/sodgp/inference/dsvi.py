@@ -1,0 +1,163 @@
+"""Doubly stochastic variational inference (Salimbeni & Deisenroth, NeurIPS 2017); with one layer, SVGP.
+
+Also Titsias's collapsed bound (AISTATS 2009), the closed form at the optimum of the one-layer case.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import torch
+from gpytorch.kernels import Kernel
+from jaxtyping import Float
+from torch import Tensor
+
+from sodgp.architecture import Architecture
+from sodgp.draws import Draws
+from sodgp.inference.base import Batch, Terms, TrainingSet, expected_log_density, over_samples, with_log_prior
+from sodgp.layers.conditional import condition
+from sodgp.layers.inducing import InducingLayer
+from sodgp.layers.subset import Points
+from sodgp.linalg import Jitter, cholesky, log_diagonal
+from sodgp.model import DeepGP
+from sodgp.subset.kmeans import KMeans, distinct_rows
+
+
+@dataclass(frozen=True)
+class DoublyStochastic:
+    """The bound of eq. (dsviDGPVarPost)'s posterior, with all N rows as data::
+
+        L =  N/B  sum_{n in B} E[log p(y_n | f_n^L)]  -  sum_l KL(q(U^l) || p(U^l))
+
+    Every layer is whitened and has its own inducing inputs; rows are drawn from their own marginals, which is exact here
+    because the bound is a sum over rows. The layer noise sits in the kernel (Appendix A).
+
+    Parameters
+    ----------
+    learn_inducing_inputs : bool
+        False keeps the inducing inputs where they start: DSVI*.
+    """
+
+    learn_inducing_inputs: bool = True
+    name: str = "dsvi"
+    uses_subset: bool = False
+
+    def build(self, architecture: Architecture, data: TrainingSet | None, generator: torch.Generator) -> DeepGP:
+        """A model at its initial values; inducing inputs by k-means, carried through the linear means."""
+        layers = inducing_layers(
+            architecture, data, generator, learn_inducing_inputs=self.learn_inducing_inputs, is_point=False
+        )
+        return DeepGP(
+            layers,
+            n_outputs=architecture.n_outputs,
+            noise_variance=architecture.initialization.noise_variance,
+            replicates=architecture.replicates,
+        )
+
+    def terms(self, model: DeepGP, batch: Batch, draws: Draws) -> Terms:
+        """Expected log density and one KL for each layer, each of shape [*replicates]."""
+        points, kls = model.propagate(Points(batch.X_s, batch.X_b), draws, "marginal")
+        last = model.last.marginals(points.rest)
+        values = expected_log_density(batch.y_b, last.mean, last.variance, model.noise_variance[..., None, :])
+        terms = {"rest": batch.scale * over_samples(values)}
+        terms |= {f"kl_{layer}": -kl.mean(-1) for layer, kl in enumerate(kls, start=1)}
+        terms["kl_last"] = -model.last.kl().mean(-1)
+        return with_log_prior(terms, model)
+
+    def predict(self, model: DeepGP, X_s: Tensor, y_s: Tensor, X: Tensor, draws: Draws) -> tuple[Tensor, Tensor]:
+        """One Gaussian for each sample of the layers below; `X_s` and `y_s` are not used."""
+        points, _ = model.propagate(Points(X_s, X), draws, "marginal")
+        return model.last.marginals(points.rest)
+
+    def predict_joint(self, model: DeepGP, X_s: Tensor, y_s: Tensor, X: Tensor, draws: Draws) -> tuple[Tensor, Tensor]:
+        """Mean [..., T, N, P] and covariance [..., T, P, N, N] of f at X, drawn jointly through the layers."""
+        points, _ = model.propagate(Points(X_s, X), draws, "joint")
+        return model.last.joint_moments(points.rest)
+
+
+def inducing_layers(
+    architecture: Architecture,
+    data: TrainingSet | None,
+    generator: torch.Generator,
+    *,
+    learn_inducing_inputs: bool,
+    is_point: bool,
+) -> list[InducingLayer]:
+    """Layers with inducing inputs at k-means centres of X, carried through the linear means of the layers below.
+
+    Without `data` (a model that is about to be loaded) the inducing inputs are zero.
+    """
+    start, last = architecture.initialization, len(architecture.widths) - 1
+    Z = inducing_start(architecture, data, generator)
+    layers = []
+    for index, width in enumerate(architecture.widths):
+        mean = architecture.mean_of(index)
+        scale = start.last_factor if index == last else start.hidden_factor
+        layer = InducingLayer(
+            architecture.kernel_of(index),
+            mean,
+            Z,
+            width=width,
+            learn_inducing_inputs=learn_inducing_inputs,
+            nugget=None if index == last else start.layer_noise_variance,
+            factor_scale=None if is_point else scale,
+            jitter=architecture.jitter,
+            index=index + 1,
+            replicates=architecture.replicates,
+        )
+        layers.append(layer)
+        Z = mean(Z.unsqueeze(-3)).squeeze(-3)
+    return layers
+
+
+def inducing_start(
+    architecture: Architecture, data: TrainingSet | None, generator: torch.Generator
+) -> Float[Tensor, "*replicates M D"]:
+    """Inducing inputs of the first layer: k-means centres, or all distinct rows where there are no more."""
+    size, dims = architecture.size, architecture.input_dim
+    if data is None:
+        return torch.zeros(*architecture.replicates, size, dims, dtype=architecture.dtype)
+    starts = []
+    for X in data.X_r.reshape(-1, *data.X_r.shape[-2:]).double().cpu():
+        rows = X[distinct_rows(X)]
+        if len(rows) > size:
+            starts.append(KMeans().centres(rows, size, generator))
+        else:
+            # Repeats, moved a little: equal inducing inputs would make K singular.
+            noise = 1e-3 * torch.randn(size, dims, generator=generator, dtype=torch.float64)
+            starts.append(rows[torch.arange(size) % len(rows)] + noise)
+    return torch.stack(starts).reshape(*architecture.replicates, size, dims).to(architecture.dtype)
+
+
+def collapsed_bound(
+    kernel: Kernel,
+    Z: Float[Tensor, "M D"],
+    X: Float[Tensor, "N D"],
+    y: Float[Tensor, " N"],
+    noise: Tensor,
+    jitter: Jitter,
+) -> Tensor:
+    """Titsias's bound: log N(y; 0, Q + noise I) - tr(K - Q) / (2 noise), Q = K_XZ K_ZZ^-1 K_ZX.
+
+    The value of the one-layer bound at its optimal Gaussian q(U), for Gaussian noise; O(N M^2).
+
+    Parameters
+    ----------
+    kernel : gpytorch.kernels.Kernel
+    Z, X : Tensor of shape [M, D] and [N, D]
+        Inducing inputs and data.
+    y : Tensor of shape [N]
+    noise : Tensor
+        Noise variance, a scalar.
+    jitter : Jitter
+        On K_ZZ.
+    """
+    cond = condition(kernel, Z, X, jitter)
+    B = torch.eye(len(Z), dtype=Z.dtype, device=Z.device) + cond.A @ cond.A.mT / noise
+    L_B = cholesky(B, Jitter(0.0), what="I + A A' / noise")
+    c = torch.linalg.solve_triangular(L_B, (cond.A @ y[:, None]) / noise, upper=False)
+    log_density = -0.5 * (
+        len(y) * (math.log(2.0 * math.pi) + noise.log()) + y.square().sum() / noise - c.square().sum()
+    )
+    return log_density - log_diagonal(L_B) - 0.5 * cond.V.sum() / noise

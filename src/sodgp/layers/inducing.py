@@ -1,0 +1,173 @@
+"""One GP layer conditioned on inducing points of its own (DSVI, SGHMC, mean-field).
+
+The layer owns M inducing inputs and the law of the function values there, whitened: U = mean(Z) + L u. The layer noise
+sits inside the kernel, so what is propagated is f itself and no Z exists (Appendix A).
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import gpytorch
+import torch
+from gpytorch.constraints import GreaterThan
+from gpytorch.kernels import Kernel
+from torch import Tensor, nn
+
+from sodgp.covariance import covariance
+from sodgp.draws import Draws
+from sodgp.layers.conditional import Conditional, condition
+from sodgp.layers.families import Gaussian, kl_to_standard_normal
+from sodgp.layers.means import HiddenMean
+from sodgp.layers.subset import NOISE_FLOOR, Points
+from sodgp.linalg import Jitter, cholesky, log_diagonal
+
+
+class Moments(NamedTuple):
+    """Marginal mean and variance of f at every row and output, [..., T, B, D]."""
+
+    mean: Tensor
+    variance: Tensor
+
+
+class InducingLayer(gpytorch.Module):
+    """A GP layer with inducing inputs Z and u ~ N(m, C C').
+
+    Parameters
+    ----------
+    kernel : gpytorch.kernels.Kernel
+        Shared by all outputs of the layer.
+    mean : HiddenMean
+    inducing_inputs : Tensor of shape [*replicates, M, D_in]
+    width : int
+        Outputs D of the layer.
+    learn_inducing_inputs : bool
+        False keeps them where they start (DSVI*).
+    nugget : float or None
+        Start of the noise variance inside the kernel; None for none.
+    factor_scale : float or None
+        q starts with covariance factor ``factor_scale * I``; None holds u as a point (SGHMC samples it).
+    jitter : Jitter
+    index : int
+        Position in the stack, from 1, for error messages.
+    replicates : torch.Size
+    """
+
+    q_mean: nn.Parameter
+    inducing_inputs: Tensor
+
+    def __init__(
+        self,
+        kernel: Kernel,
+        mean: HiddenMean,
+        inducing_inputs: Tensor,
+        *,
+        width: int,
+        learn_inducing_inputs: bool = True,
+        nugget: float | None = 1e-5,
+        factor_scale: float | None = 1.0,
+        jitter: Jitter | None = None,
+        index: int = 1,
+        replicates: torch.Size = torch.Size(),
+    ) -> None:
+        super().__init__()
+        self.kernel = kernel
+        self.mean = mean
+        self.index = index
+        dtype, size = inducing_inputs.dtype, inducing_inputs.shape[-2]
+        self.jitter = Jitter.default(dtype) if jitter is None else jitter
+        if learn_inducing_inputs:
+            self.register_parameter("inducing_inputs", nn.Parameter(inducing_inputs.clone()))
+        else:
+            self.register_buffer("inducing_inputs", inducing_inputs.clone())
+        self.register_parameter("q_mean", nn.Parameter(torch.zeros(*replicates, size, width, dtype=dtype)))
+        self.is_point = factor_scale is None
+        if factor_scale is not None:
+            factor = factor_scale * torch.eye(size, dtype=dtype).expand(*replicates, width, size, size)
+            self.register_parameter("q_factor", nn.Parameter(factor.clone()))
+        self.has_noise = nugget is not None
+        if nugget is not None:
+            constraint = GreaterThan(NOISE_FLOOR)
+            start = constraint.inverse_transform(torch.full(replicates, max(nugget, 1.01e-6), dtype=dtype))
+            self.register_parameter("raw_noise", nn.Parameter(start))
+            self.register_constraint("raw_noise", constraint)
+
+    @property
+    def noise_variance(self) -> Tensor | None:
+        """Noise variance inside the kernel, of shape [*replicates]; None for none."""
+        return self.raw_noise_constraint.transform(self.raw_noise) if self.has_noise else None
+
+    @property
+    def n_parameters(self) -> int:
+        """Trained numbers of one replicate; of a covariance factor only the lower triangle counts."""
+        size, width = self.q_mean.shape[-2:]
+        replicates = self.q_mean[..., 0, 0].numel()
+        others = sum(p.numel() for name, p in self.named_parameters() if name != "q_factor") // replicates
+        return others + (0 if self.is_point else width * size * (size + 1) // 2)
+
+    def variational_parameters(self) -> tuple[Tensor, Tensor | None]:
+        """Mean [..., 1, M, D] and lower-triangular factor [..., 1, D, M, M] of u; None for a point."""
+        return self.q_mean.unsqueeze(-3), None if self.is_point else self.q_factor.tril().unsqueeze(-4)
+
+    def condition(self, Z_b: Tensor) -> Conditional:
+        """Condition on the inducing inputs and look at rows [..., T, B, D_in].
+
+        The inducing inputs are the same for every Monte Carlo sample, so all T B rows are the columns of one product.
+        """
+        samples, rows = Z_b.shape[-3:-1]
+        flat = Z_b.reshape(*Z_b.shape[:-3], 1, samples * rows, Z_b.shape[-1])
+        noise = self.noise_variance
+        nugget = None if noise is None else noise[..., None, None, None]
+        Z = self.inducing_inputs.unsqueeze(-3)
+        return condition(self.kernel, Z, flat, self.jitter, layer=self.index, nugget=nugget)
+
+    def marginals(self, Z_b: Tensor) -> Moments:
+        """q(f) at rows [..., T, B, D_in]: mean(z) + A' m and V + |C_d' A|^2."""
+        samples, rows = Z_b.shape[-3:-1]
+        cond = self.condition(Z_b)
+        m, C = self.variational_parameters()
+        mean = (cond.A.mT @ m).unflatten(-2, (samples, rows)).squeeze(-4)
+        variance = cond.V.unsqueeze(-1).expand(*cond.V.shape, m.shape[-1])
+        if C is not None:
+            variance = variance + (C.mT @ cond.A.unsqueeze(-3)).square().sum(-2).mT
+        return Moments(self.mean(Z_b) + mean, variance.unflatten(-2, (samples, rows)).squeeze(-4))
+
+    def propagate(self, points: Points, draws: Draws, coupling: str) -> tuple[Points, Tensor]:
+        """Draw f at every row, the next layer's inputs, and give KL(q(u) || N(0, I)).
+
+        ``coupling="marginal"`` draws every row from its own marginal, which is exact for a sum over rows (Salimbeni &
+        Deisenroth 2017, eq. 16); ``"joint"`` draws all rows of a sample together, for function draws.
+        """
+        Z_b = points.rest
+        noise = draws.rest(Z_b.shape[-2], self.q_mean.shape[-1])
+        if coupling == "joint":
+            mean, covariance = self.joint_moments(Z_b)
+            root = cholesky(covariance, Jitter(1e-10, steps=6), layer=self.index, what="Cov(F)")
+            f = mean + (root @ noise.mT.unsqueeze(-1)).squeeze(-1).mT
+        else:
+            moments = self.marginals(Z_b)
+            f = moments.mean + moments.variance.sqrt() * noise
+        return Points(points.subset, f), self.kl()
+
+    def joint_moments(self, Z_b: Tensor) -> tuple[Tensor, Tensor]:
+        """Mean [..., T, B, D] and full covariance [..., T, D, B, B] of f at rows [..., T, B, D_in]."""
+        noise = self.noise_variance
+        nugget = None if noise is None else noise[..., None, None, None]
+        Z = self.inducing_inputs.unsqueeze(-3)
+        cond = condition(self.kernel, Z, Z_b, self.jitter, layer=self.index, nugget=nugget)
+        m, C = self.variational_parameters()
+        residual = covariance(self.kernel, Z_b) - cond.A.mT @ cond.A
+        if nugget is not None:
+            residual = residual + nugget * torch.eye(Z_b.shape[-2], dtype=Z_b.dtype, device=Z_b.device)
+        full = residual.unsqueeze(-3).expand(*residual.shape[:-2], m.shape[-1], *residual.shape[-2:])
+        if C is not None:
+            spread = C.mT @ cond.A.unsqueeze(-3)
+            full = full + spread.mT @ spread
+        return self.mean(Z_b) + cond.A.mT @ m, full
+
+    def kl(self) -> Tensor:
+        """KL(q(u) || N(0, I)) summed over outputs, [..., 1]; for a point, minus its log prior density but for constants."""
+        m, C = self.variational_parameters()
+        if C is None:
+            return 0.5 * m.square().sum((-2, -1))
+        return kl_to_standard_normal(Gaussian(m, C), log_diagonal(C).sum(-1))
