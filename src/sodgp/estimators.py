@@ -367,6 +367,33 @@ class DeepGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
             mean, variance = mean[..., 0], variance[..., 0]
         return GaussianMixture(mean.double().cpu(), variance.cpu()).affine(scale, shift)
 
+    def save(self, path: Any) -> None:
+        """Write the fitted model to a file (``"m.sodgp"``) or a folder (``"model/"``), without pickle.
+
+        Callbacks, and random states that are not integers, are left out; see `sodgp.records`.
+
+        Raises
+        ------
+        ModelFileError
+            Something that is not a model is in the way, the disk refuses, or the kernel is a function.
+        """
+        from sodgp import records
+
+        records.save(self, path)
+
+    @classmethod
+    def load(cls, path: Any) -> Self:
+        """Read a model that `save` wrote. Nothing in the file is run; one trained on a GPU loads without one.
+
+        Raises
+        ------
+        ModelFileError
+            The file is missing, damaged, from a newer version, or not a model.
+        """
+        from sodgp import records
+
+        return records.load(cls, path)
+
 
 def _standardise(values: FloatArray) -> tuple[StandardScaler, FloatArray]:
     """Zero mean and unit variance; constant columns become zero."""

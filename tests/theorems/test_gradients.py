@@ -22,8 +22,8 @@ class Objective(torch.nn.Module):
 @pytest.mark.parametrize("coupling", COUPLINGS)
 @pytest.mark.parametrize("family", FAMILIES)
 def test_gradients_equal_finite_differences(family, coupling, kernel):
-    batch = data(71, 3, 2)
-    model = build([2, 1], 2, size=3, family=family, linear=True, label_noise=0.2, kernel=kernel)
+    batch = data(71, 2, 2)
+    model = build([2, 1], 2, size=2, family=family, linear=True, label_noise=0.2, kernel=kernel)
     objective = Objective(randomise(model, 72), batch, coupling)
     names, values = zip(
         *((n, p.detach().clone().requires_grad_()) for n, p in objective.named_parameters()), strict=True

@@ -104,9 +104,19 @@ def expected_log_density(y: Tensor, mean: Tensor, variance: Tensor, noise_varian
     return -0.5 * (math.log(2.0 * math.pi) + noise_variance.log() + ((y - mean).square() + variance) / noise_variance)
 
 
-def over_samples(values: Tensor) -> Tensor:
-    """Sum rows and outputs, average the Monte Carlo samples: [..., T, N, P] -> [...]."""
-    return values.sum((-2, -1)).mean(-1)
+def total_log_density(y: Tensor, mean: Tensor, total_variance: Tensor, noise_variance: Tensor) -> Tensor:
+    """The same, summed over rows and outputs and averaged over the Monte Carlo samples, [*replicates].
+
+    Parameters
+    ----------
+    y, mean : Tensor of shape [..., 1 or T, N, P] and [..., T, N, P]
+    total_variance : Tensor of shape [..., T, 1, P]
+        Variances summed over rows.
+    noise_variance : Tensor of shape [..., 1, 1, P]
+    """
+    squares = (y - mean).square().sum(-2, keepdim=True) + total_variance
+    constant = y.shape[-2] * (math.log(2.0 * math.pi) + noise_variance.log())
+    return (-0.5 * (constant + squares / noise_variance)).sum((-2, -1)).mean(-1)
 
 
 def with_log_prior(terms: Terms, model: DeepGP) -> Terms:

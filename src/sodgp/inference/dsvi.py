@@ -15,7 +15,7 @@ from torch import Tensor
 
 from sodgp.architecture import Architecture
 from sodgp.draws import Draws
-from sodgp.inference.base import Batch, Terms, TrainingSet, expected_log_density, over_samples, with_log_prior
+from sodgp.inference.base import Batch, Terms, TrainingSet, total_log_density, with_log_prior
 from sodgp.layers.conditional import condition
 from sodgp.layers.inducing import InducingLayer
 from sodgp.layers.subset import Points
@@ -59,8 +59,9 @@ class DoublyStochastic:
         """Expected log density and one KL for each layer, each of shape [*replicates]."""
         points, kls = model.propagate(Points(batch.X_s, batch.X_b), draws, "marginal")
         last = model.last.marginals(points.rest)
-        values = expected_log_density(batch.y_b, last.mean, last.variance, model.noise_variance[..., None, :])
-        terms = {"rest": batch.scale * over_samples(values)}
+        total = last.variance.sum(-2, keepdim=True)
+        rest = total_log_density(batch.y_b, last.mean, total, model.noise_variance[..., None, :])
+        terms = {"rest": batch.scale * rest}
         terms |= {f"kl_{layer}": -kl.mean(-1) for layer, kl in enumerate(kls, start=1)}
         terms["kl_last"] = -model.last.kl().mean(-1)
         return with_log_prior(terms, model)

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from sodgp.architecture import Architecture
 from sodgp.draws import Draws
-from sodgp.inference.base import Batch, Terms, TrainingSet, expected_log_density, over_samples, with_log_prior
+from sodgp.inference.base import Batch, Terms, TrainingSet, total_log_density, with_log_prior
 from sodgp.layers.subset import Points, SubsetLayer
 from sodgp.model import DeepGP
 
@@ -72,11 +72,11 @@ class SubsetOfData:
     def terms(self, model: DeepGP, batch: Batch, draws: Draws) -> Terms:
         """Named terms of eq. (SOD_Elbo), each of shape [*replicates]."""
         points, kls = model.propagate(Points(batch.X_s, batch.X_b), draws, self.coupling)
-        noise = model.noise_variance
-        last = model.last.label_informed(points, batch.y_s, label_noise(model))
-        rest = expected_log_density(batch.y_b, last.mean, last.variance, noise[..., None, :])
-        subset = expected_log_density(batch.y_s, last.subset_mean, last.subset_variance, noise[..., None, :])
-        terms = {"rest": batch.scale * over_samples(rest), "subset": over_samples(subset)}
+        noise = model.noise_variance[..., None, :]
+        last = model.last.label_informed_totals(points, batch.y_s, label_noise(model))
+        rest = total_log_density(batch.y_b, last.mean, last.variance, noise)
+        subset = total_log_density(batch.y_s, last.subset_mean, last.subset_variance, noise)
+        terms = {"rest": batch.scale * rest, "subset": subset}
         terms |= {f"kl_{layer}": -kl.mean(-1) for layer, kl in enumerate(kls, start=1)}
         terms["kl_last"] = -last.kl.mean(-1)
         return with_log_prior(terms, model)

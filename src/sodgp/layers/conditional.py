@@ -5,7 +5,7 @@ Shared by every inference method: SoD conditions on the subset's own representat
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from functools import cached_property
 
 import torch
 from gpytorch.kernels import Kernel
@@ -13,28 +13,57 @@ from jaxtyping import Float
 from torch import Tensor
 
 from sodgp.covariance import covariance, variance
-from sodgp.linalg import Jitter, factorise
+from sodgp.layers.products import HiddenRows, TotalRows
+from sodgp.linalg import Factor, Jitter, factorise
 
 
-class Conditional(NamedTuple):
+class Conditional:
     """The conditional of a layer's function at B rows given its values at M rows.
 
     With w = L^-1 (f_S - mean(Z_S)) the conditional of row n is N(mean(z_n) + A_n' w, V_n).
 
-    Attributes
+    Parameters
     ----------
-    L, L_inv : Tensor of shape [..., M, M]
-        K_SS + jitter I = L L', and L^-1.
-    A : Tensor of shape [..., M, B]
-        L^-1 K_SR.
-    V : Tensor of shape [..., B]
-        Diagonal of the conditional covariance K_RR - K_RS K_SS^-1 K_SR.
+    factor : Factor
+        K_SS + jitter I = L L', and L^-1, of shape [..., M, M].
+    K_sb : Tensor of shape [..., M, B]
+    k_bb : Tensor of shape [..., B]
+        Prior variances.
     """
 
-    L: Tensor
-    L_inv: Tensor
-    A: Tensor
-    V: Tensor
+    def __init__(self, factor: Factor, K_sb: Tensor, k_bb: Tensor) -> None:
+        self.L, self.L_inv = factor
+        self.K_sb = K_sb
+        self.k_bb = k_bb
+
+    @cached_property
+    def A(self) -> Tensor:
+        """L^-1 K_SR, [..., M, B]."""
+        return self.L_inv @ self.K_sb
+
+    @cached_property
+    def V(self) -> Tensor:
+        """Diagonal of K_RR - K_RS K_SS^-1 K_SR, [..., B]."""
+        # Rounding can push the difference below zero where a row sits on top of the subset.
+        return (self.k_bb - self.A.square().sum(-2)).clamp_min(0.0)
+
+    def rows_given(self, w: Float[Tensor, "*batch T M D"]) -> tuple[Tensor, Tensor]:
+        """A' w [..., T, B, D] and V [..., B], in one pass forward and one back."""
+        f, explained = HiddenRows.apply(self.L_inv, self.K_sb, w)
+        return f, (self.k_bb - explained).clamp_min(0.0)
+
+    def totals_under(
+        self, mean: Float[Tensor, "*batch T M P"], factor: Float[Tensor, "*batch T P M M"]
+    ) -> tuple[Tensor, Tensor]:
+        """For w ~ N(mean_p, factor_p factor_p'): the means A' w [..., T, B, P], and the variances summed over rows.
+
+        A Gaussian likelihood needs no more of the variances than their sum [..., T, P], and that needs no product of the
+        factors with the batch: sum_n (V_n + |factor' A_n|^2) = sum_n k_nn - tr((I - factor factor') A A').
+        """
+        f, gram = TotalRows.apply(self.L, self.L_inv, self.K_sb, self.L_inv.mT @ mean)
+        unexplained = self.k_bb.sum(-1) - gram.diagonal(dim1=-2, dim2=-1).sum(-1)
+        added = ((gram.unsqueeze(-3) @ factor) * factor).sum((-2, -1))
+        return f, unexplained.unsqueeze(-1) + added
 
 
 def condition(
@@ -64,8 +93,4 @@ def condition(
     if nugget is not None:
         K_ss = K_ss + nugget * torch.eye(K_ss.shape[-1], dtype=K_ss.dtype, device=K_ss.device)
         k_bb = k_bb + nugget[..., 0]
-    L, L_inv = factorise(K_ss, jitter, layer=layer)
-    A = L_inv @ covariance(kernel, Z_s, Z_b)
-    # Rounding can push the difference below zero where a row sits on top of the subset.
-    V = (k_bb - A.square().sum(-2)).clamp_min(0.0)
-    return Conditional(L, L_inv, A, V)
+    return Conditional(factorise(K_ss, jitter, layer=layer), covariance(kernel, Z_s, Z_b), k_bb)

@@ -22,7 +22,7 @@ import torch
 from torch import Tensor
 
 from sodgp.layers.conditional import Conditional
-from sodgp.linalg import inverse_triangular, log_diagonal
+from sodgp.linalg import Jitter, factorise, log_diagonal
 
 
 class Gaussian(NamedTuple):
@@ -178,8 +178,8 @@ def _absorb_labels(C: Tensor, image: Tensor, v: Tensor) -> tuple[Tensor, Tensor]
     """C_hat = C L_Q^-T and sum log diag L_Q of Q = I + image' image / v."""
     eye = torch.eye(C.shape[-1], dtype=C.dtype, device=C.device)
     # Q is I plus a positive semi-definite matrix: it needs no jitter.
-    L_Q, _ = torch.linalg.cholesky_ex(eye + image.mT @ image / v[..., None, None])
-    return C @ inverse_triangular(L_Q).mT, log_diagonal(L_Q)
+    L_Q, L_Q_inv = factorise(eye + image.mT @ image / v[..., None, None], Jitter(0.0), what="Q of q_hat")
+    return C @ L_Q_inv.mT, log_diagonal(L_Q)
 
 
 def kl_to_standard_normal(q: Gaussian, log_det: Tensor) -> Tensor:

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from sodgp.covariance import covariance
 from sodgp.draws import Draws
 from sodgp.layers.conditional import Conditional, condition
-from sodgp.layers.families import FAMILIES, Gaussian
+from sodgp.layers.families import FAMILIES, Gaussian, LabelInformed
 from sodgp.layers.means import HiddenMean
 from sodgp.linalg import Jitter, cholesky
 
@@ -164,22 +164,33 @@ class SubsetLayer(gpytorch.Module):
         noise_variance : Tensor of shape [..., 1, P]
             Label noise v.
         """
-        cond = self.condition(points)
-        m, C = self.variational_parameters()
-        mean_s, mean_b = self.mean(points.subset), self.mean(points.rest)
-        q_hat = self.family.label_informed(m, C, cond, mean_s, y_s, noise_variance)
+        cond, q_hat, mean_b = self._label_informed(points, y_s, noise_variance)
         mean, variance = _at_rest(cond, q_hat.w, mean_b)
         return Posterior(q_hat.f.mean, q_hat.f.variance, mean, variance, q_hat.kl)
 
+    def label_informed_totals(self, points: Points, y_s: Tensor, noise_variance: Tensor) -> Posterior:
+        """As `label_informed`, with variances summed over rows, [..., T, 1, P]: what a Gaussian bound needs, for less."""
+        cond, q_hat, mean_b = self._label_informed(points, y_s, noise_variance)
+        mean, variance = cond.totals_under(*q_hat.w)
+        subset_variance = q_hat.f.factor.square().sum((-2, -1))
+        return Posterior(
+            q_hat.f.mean, subset_variance.unsqueeze(-2), mean_b + mean, variance.unsqueeze(-2), q_hat.kl
+        )
+
     def label_informed_joint(self, points: Points, y_s: Tensor, noise_variance: Tensor) -> tuple[Tensor, Tensor]:
         """Mean [..., T, B, P] and full covariance [..., T, P, B, B] of f at the other rows."""
-        cond = self.condition(points)
-        m, C = self.variational_parameters()
-        mean_s, mean_b = self.mean(points.subset), self.mean(points.rest)
-        q_hat = self.family.label_informed(m, C, cond, mean_s, y_s, noise_variance)
+        cond, q_hat, mean_b = self._label_informed(points, y_s, noise_variance)
         spread = q_hat.w.factor.mT @ cond.A.unsqueeze(-3)
         residual = self._residual_covariance(cond, points.rest).unsqueeze(-3)
         return mean_b + cond.A.mT @ q_hat.w.mean, residual + spread.mT @ spread
+
+    def _label_informed(
+        self, points: Points, y_s: Tensor, noise_variance: Tensor
+    ) -> tuple[Conditional, LabelInformed, Tensor]:
+        cond = self.condition(points)
+        m, C = self.variational_parameters()
+        mean_s, mean_b = self.mean(points.subset), self.mean(points.rest)
+        return cond, self.family.label_informed(m, C, cond, mean_s, y_s, noise_variance), mean_b
 
     @property
     def _draw_variance(self) -> Tensor:
@@ -199,8 +210,8 @@ class SubsetLayer(gpytorch.Module):
         noise = self._draw_variance
         Z_s = f_s + noise.sqrt() * draws.subset(size, width)
         # One draw carries the residual of p(f_n | F_S) and the layer noise: both are independent over rows.
-        spread = (cond.V.unsqueeze(-1) + noise).sqrt()
-        Z_b = mean_b + cond.A.mT @ w + spread * draws.rest(mean_b.shape[-2], width)
+        explained, V = cond.rows_given(w)
+        Z_b = mean_b + explained + (V.unsqueeze(-1) + noise).sqrt() * draws.rest(mean_b.shape[-2], width)
         return Points(Z_s, Z_b)
 
     def _marginal(self, cond: Conditional, f_s: Gaussian, w: Gaussian, mean_b: Tensor, draws: Draws) -> Points:

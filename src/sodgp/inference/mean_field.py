@@ -1,0 +1,194 @@
+"""Mean-field variational inference for deep GPs (Damianou & Lawrence, AISTATS 2013): Fig. 1a of the paper."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from sodgp.architecture import Architecture
+from sodgp.draws import Draws
+from sodgp.errors import InputError
+from sodgp.inference.base import Batch, Terms, TrainingSet, with_log_prior
+from sodgp.inference.dsvi import inducing_start
+from sodgp.layers.inducing import InducingLayer, Moments
+from sodgp.layers.latent import LatentLayer, expected_squared_error
+from sodgp.layers.means import linear_weights
+from sodgp.layers.psi import psi1, rbf_of
+from sodgp.layers.subset import Points
+from sodgp.linalg import factorise
+from sodgp.model import DeepGP
+
+
+@dataclass(frozen=True)
+class MeanField:
+    """The bound of eq. (damianouVarPost)'s posterior, prod_l p(F^l | U^l, Z^(l-1)) q(U^l) q(Z^l), with Z^0 = X::
+
+        L =   sum_n E[log N(y_n; f_n^L, sigma^2)]                                rest
+            + sum_{l < L}  E[log N(Z^l; F^l, sigma_l^2)]                         z_1 ... z_(L-1)
+            + sum_{l < L}  H[q(Z^l)]                                             entropy_1 ... entropy_(L-1)
+            - sum_l  KL(q(U^l) || p(U^l))                                        kl_1 ... kl_(L-1), kl_last
+
+    q(Z^l) is a Gaussian for every row and output, q(U^l) is whitened with a full covariance for every output. Every
+    expectation is closed through the psi statistics of the RBF kernel, so training draws no samples. It trains two
+    numbers for every row and hidden output, and every step sees all rows.
+
+    Parameters
+    ----------
+    latent_variance : float
+        Start of the variances of q(Z^l). The layer noise starts here too where `Initialization` has a smaller one: the
+        tiny noise that suits samples would hold q(Z^l) fast at its start.
+    max_rows, max_latents : int
+        Largest N, and largest number of trained numbers in all q(Z^l) together.
+    """
+
+    latent_variance: float = 0.01
+    max_rows: int = 5_000
+    max_latents: int = 1_000_000
+    name: str = "mean_field"
+    uses_subset: bool = False
+
+    def build(self, architecture: Architecture, data: TrainingSet | None, generator: torch.Generator) -> DeepGP:
+        """A model at its initial values.
+
+        q(Z^l) starts at the linear means' image of X (the principal components, also where the means are zero), and the
+        inducing inputs at k-means centres carried along. Without `data` q(Z^l) has no rows until a state is loaded.
+
+        Raises
+        ------
+        InputError
+            For more data than the method can serve.
+        ConfigurationError
+            For a kernel other than RBF.
+        """
+        for index in range(len(architecture.widths)):
+            rbf_of(architecture.kernel_of(index))
+        if data is not None:
+            self._refuse_size(data.n_rest, architecture.widths[:-1])
+        start, replicates = architecture.initialization, architecture.replicates
+        Z = inducing_start(architecture, data, generator)
+        X = Z.new_empty(*replicates, 0, architecture.input_dim) if data is None else data.X_r.to(Z)
+        weights = _path(architecture, data)
+        layers: list[InducingLayer] = []
+        for index, W in enumerate(weights):
+            carried, X = Z @ W, _spread(X @ W, generator)
+            layer = LatentLayer(
+                architecture.kernel_of(index),
+                architecture.mean_of(index),
+                Z,
+                width=W.shape[-1],
+                latent_mean=X,
+                latent_variance=self.latent_variance,
+                layer_noise_variance=max(start.layer_noise_variance, self.latent_variance),
+                factor_scale=start.hidden_factor,
+                jitter=architecture.jitter,
+                index=index + 1,
+                replicates=replicates,
+            )
+            if data is not None:
+                _follow(layer, carried)
+            layers.append(layer)
+            Z = carried
+        last = InducingLayer(
+            architecture.kernel_of(len(layers)),
+            architecture.mean_of(len(layers)),
+            Z,
+            width=architecture.n_outputs,
+            nugget=None,
+            factor_scale=start.last_factor,
+            jitter=architecture.jitter,
+            index=len(layers) + 1,
+            replicates=replicates,
+        )
+        return DeepGP(
+            [*layers, last],
+            n_outputs=architecture.n_outputs,
+            noise_variance=start.noise_variance,
+            replicates=replicates,
+        )
+
+    def terms(self, model: DeepGP, batch: Batch, draws: Draws) -> Terms:
+        """Named terms of the bound, each of shape [*replicates]; closed, so `draws` is not used.
+
+        Raises
+        ------
+        InputError
+            When the batch does not hold all rows, in their order.
+        """
+        inputs: Tensor | Moments = batch.X_b
+        n_rows = batch.X_b.shape[-2]
+        hidden: Terms = {}
+        for index, layer in enumerate(list(model.layers)[:-1], start=1):
+            if layer.latent.n_rows != n_rows:
+                raise InputError(
+                    f"inference='mean_field' has q(Z) for {layer.latent.n_rows} rows and needs all of them in every step;"
+                    f" this batch has {n_rows}."
+                )
+            target = layer.latent.moments
+            error = expected_squared_error(layer, inputs, target)
+            hidden[f"z_{index}"] = _log_density(error, layer.layer_noise_variance.squeeze(-1), n_rows)
+            hidden[f"entropy_{index}"] = layer.latent.entropy()
+            hidden[f"kl_{index}"] = -layer.kl().squeeze(-1)
+            inputs = target
+        error = expected_squared_error(model.last, inputs, Moments(batch.y_b, torch.zeros_like(batch.y_b)))
+        rest = batch.scale * _log_density(error, model.noise_variance, n_rows)
+        return with_log_prior({"rest": rest, **hidden, "kl_last": -model.last.kl().squeeze(-1)}, model)
+
+    def predict(self, model: DeepGP, X_s: Tensor, y_s: Tensor, X: Tensor, draws: Draws) -> tuple[Tensor, Tensor]:
+        """One Gaussian for each sample of z^1 .. z^(L-1) at the new rows; `X_s` and `y_s` are not used."""
+        points, _ = model.propagate(Points(X_s, X), draws, "marginal")
+        return model.last.marginals(points.rest)
+
+    def predict_joint(self, model: DeepGP, X_s: Tensor, y_s: Tensor, X: Tensor, draws: Draws) -> tuple[Tensor, Tensor]:
+        """Mean [..., T, N, P] and covariance [..., T, P, N, N] of f at X, drawn jointly through the layers."""
+        points, _ = model.propagate(Points(X_s, X), draws, "joint")
+        return model.last.joint_moments(points.rest)
+
+    def _refuse_size(self, n_rows: int, widths: list[int]) -> None:
+        latents = 2 * n_rows * sum(widths)
+        if n_rows > self.max_rows or latents > self.max_latents:
+            raise InputError(
+                f"inference='mean_field' trains a mean and a variance for every row and hidden output, and every step sees"
+                f" all rows: {n_rows} rows with hidden widths {widths} make {latents} such numbers. It serves at most"
+                f" {self.max_rows} rows and {self.max_latents} numbers. Use fewer rows or narrower layers, or"
+                " inference='sod' or 'dsvi', whose parameters do not grow with the data."
+            )
+
+
+def _log_density(error: Tensor, noise_variance: Tensor, n_rows: int) -> Tensor:
+    """sum_nd E log N(t_nd; f_nd, noise_d) from squared errors [..., 1, D] and noises [..., 1, D or 1]: [...]."""
+    values = n_rows * (math.log(2.0 * math.pi) + noise_variance.log()) + error / noise_variance
+    return -0.5 * values.sum(-1).squeeze(-1)
+
+
+def _path(architecture: Architecture, data: TrainingSet | None) -> list[Tensor]:
+    """Linear maps along which q(Z^l) and the inducing inputs start: the layers' means, or where all are zero, PCA."""
+    weights = [W.to(architecture.dtype) for W in architecture.mean_weights]
+    if data is None or not weights or any(bool(W.any()) for W in weights):
+        return weights
+    inputs = data.X_r.reshape(-1, *data.X_r.shape[-2:]).double().cpu()
+    paths = [linear_weights(X, architecture.widths[:-1]) for X in inputs]
+    return [
+        torch.stack(maps).reshape(*architecture.replicates, *maps[0].shape).to(architecture.dtype)
+        for maps in zip(*paths, strict=True)
+    ]
+
+
+def _spread(mean: Tensor, generator: torch.Generator) -> Tensor:
+    """Move the entries of constant columns a little: where all rows are equal no gradient would part them."""
+    if not mean.shape[-2]:
+        return mean
+    noise = torch.randn(mean.shape, generator=generator, dtype=torch.float64).to(mean)
+    is_constant = mean.amax(-2, keepdim=True) == mean.amin(-2, keepdim=True)
+    return torch.where(is_constant, mean + 0.01 * noise, mean)
+
+
+@torch.no_grad()
+def _follow(layer: LatentLayer, carried: Tensor) -> None:
+    """Start q(U) with the mean whose function passes through `carried` [*replicates, M, D] at the inducing inputs."""
+    Z = layer.inducing_inputs.unsqueeze(-3)
+    K = psi1(rbf_of(layer.kernel), Z, torch.zeros_like(Z), Z)
+    L_inv = factorise(K, layer.jitter, layer=layer.index).L_inv
+    layer.q_mean.copy_((L_inv @ (carried.unsqueeze(-3) - layer.mean(Z))).squeeze(-3))

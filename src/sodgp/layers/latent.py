@@ -1,0 +1,191 @@
+"""Hidden layers of the mean-field deep GP: Z^l = F^l + noise, with a Gaussian q(Z^l) for every data point.
+
+Here the layer noise is explicit and not in the kernel (Appendix A, Fig. 1a of the paper), and q(Z^l) does not depend on
+the layer below: that is what makes the bound closed, and what cuts the link between the layers.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import gpytorch
+import torch
+from gpytorch.constraints import GreaterThan
+from gpytorch.kernels import Kernel
+from torch import Tensor, nn
+
+from sodgp.draws import Draws
+from sodgp.layers.inducing import InducingLayer, Moments
+from sodgp.layers.means import HiddenMean
+from sodgp.layers.psi import cross, psi1, psi2, rbf_of
+from sodgp.layers.subset import NOISE_FLOOR, Points
+from sodgp.linalg import Jitter, cholesky, factorise
+
+
+class LatentGaussian(gpytorch.Module):
+    """q(Z) = prod_n prod_d N(mu_nd, s_nd): two trained numbers for every row and output.
+
+    A state dict may hold another number of rows than the module, which then takes that number: a model that is about to
+    be loaded is built without data, so with no rows.
+
+    Parameters
+    ----------
+    mean : Tensor of shape [*replicates, N, D]
+        Start of mu.
+    variance : float
+        Start of every s.
+    """
+
+    mean: nn.Parameter
+    raw_variance: nn.Parameter
+
+    def __init__(self, mean: Tensor, variance: float) -> None:
+        super().__init__()
+        constraint = GreaterThan(NOISE_FLOOR)
+        start = constraint.inverse_transform(torch.full_like(mean, max(variance, 1.01 * NOISE_FLOOR)))
+        self.register_parameter("mean", nn.Parameter(mean.clone()))
+        self.register_parameter("raw_variance", nn.Parameter(start))
+        self.register_constraint("raw_variance", constraint)
+
+    @property
+    def n_rows(self) -> int:
+        """Rows N of the data."""
+        return self.mean.shape[-2]
+
+    @property
+    def moments(self) -> Moments:
+        """mu and s with the sample axis in place, [*replicates, 1, N, D]."""
+        s: Tensor = self.raw_variance_constraint.transform(self.raw_variance)
+        return Moments(self.mean.unsqueeze(-3), s.unsqueeze(-3))
+
+    def entropy(self) -> Tensor:
+        """H[q(Z)] = sum_nd log(2 pi e s_nd) / 2, of shape [*replicates]."""
+        s = self.moments.variance.squeeze(-3)
+        return 0.5 * (math.log(2.0 * math.pi * math.e) + s.log()).sum((-2, -1))
+
+    def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *args: Any) -> None:
+        for name in ("mean", "raw_variance"):
+            stored, own = state_dict.get(prefix + name), getattr(self, name)
+            if stored is not None and stored.shape != own.shape:
+                setattr(self, name, nn.Parameter(own.new_empty(stored.shape), requires_grad=own.requires_grad))
+        super()._load_from_state_dict(state_dict, prefix, *args)
+
+
+class LatentLayer(InducingLayer):
+    """A hidden GP layer with inducing points and Z = F + noise, N(0, sigma_l^2).
+
+    Parameters
+    ----------
+    kernel, mean, inducing_inputs, width, factor_scale, jitter, index, replicates
+        As in `InducingLayer`; the inducing inputs are trained and there is no noise inside the kernel.
+    latent_mean : Tensor of shape [*replicates, N, width]
+        Start of the means of q(Z).
+    latent_variance : float
+        Start of the variances of q(Z).
+    layer_noise_variance : float
+        Start of sigma_l^2.
+    """
+
+    def __init__(
+        self,
+        kernel: Kernel,
+        mean: HiddenMean,
+        inducing_inputs: Tensor,
+        *,
+        width: int,
+        latent_mean: Tensor,
+        latent_variance: float,
+        layer_noise_variance: float,
+        factor_scale: float = 1e-2,
+        jitter: Jitter | None = None,
+        index: int = 1,
+        replicates: torch.Size = torch.Size(),
+    ) -> None:
+        super().__init__(
+            kernel,
+            mean,
+            inducing_inputs,
+            width=width,
+            nugget=None,
+            factor_scale=factor_scale,
+            jitter=jitter,
+            index=index,
+            replicates=replicates,
+        )
+        self.latent = LatentGaussian(latent_mean, latent_variance)
+        constraint = GreaterThan(NOISE_FLOOR)
+        noise = torch.full(replicates, max(layer_noise_variance, 1.01 * NOISE_FLOOR), dtype=inducing_inputs.dtype)
+        self.register_parameter("raw_layer_noise", nn.Parameter(constraint.inverse_transform(noise)))
+        self.register_constraint("raw_layer_noise", constraint)
+
+    @property
+    def layer_noise_variance(self) -> Tensor:
+        """sigma_l^2 with the sample axis in place, [*replicates, 1, 1]."""
+        noise: Tensor = self.raw_layer_noise_constraint.transform(self.raw_layer_noise)
+        return noise[..., None, None]
+
+    def propagate(self, points: Points, draws: Draws, coupling: str) -> tuple[Points, Tensor]:
+        """Draw Z = F + noise at new rows, and give KL(q(u) || N(0, I)); q(Z) of the training rows plays no part.
+
+        ``coupling="marginal"`` draws every row from its own marginal, ``"joint"`` all rows of a sample together.
+        """
+        X, sigma2 = points.rest, self.layer_noise_variance
+        noise = draws.rest(X.shape[-2], self.q_mean.shape[-1])
+        if coupling == "joint":
+            mean, full = self.joint_moments(X)
+            full = full + sigma2.unsqueeze(-1) * torch.eye(full.shape[-1], dtype=full.dtype, device=full.device)
+            root = cholesky(full, Jitter(1e-10, steps=6), layer=self.index, what="Cov(Z)")
+            z = mean + (root @ noise.mT.unsqueeze(-1)).squeeze(-1).mT
+        else:
+            moments = self.marginals(X)
+            z = moments.mean + (moments.variance + sigma2.unsqueeze(-1)).sqrt() * noise
+        return Points(points.subset, z), self.kl()
+
+
+def expected_squared_error(layer: InducingLayer, inputs: Tensor | Moments, target: Moments) -> Tensor:
+    """sum_n E (t_nd - f_d(z_n))^2 over independent t_n, z_n and f ~ q: what every expected log density of the bound needs.
+
+    With f_d(z) = z W_d + k(z, Z) L^-T u_d + residual, u_d ~ N(m_d, C_d C_d'), e = E t - mu W, A = L^-1 psi1' and
+    P = L^-1 psi2 L^-T (sums over rows)::
+
+        sum_n [ Var t_nd + e_nd^2 + s_n W_d^2 - 2 e_nd A_n' m_d ]  +  2 m_d' L^-1 cross W_d
+          +  m_d' P m_d  +  tr(C_d' P C_d)  +  N psi0 - tr P
+
+    Parameters
+    ----------
+    layer : InducingLayer
+    inputs : Tensor of shape [..., 1, N, D_in], or Moments of that shape
+        Certain inputs, or means and variances of uncertain ones.
+    target : Moments of shape [..., 1, N, D]
+        Means and variances of t.
+
+    Returns
+    -------
+    Tensor of shape [..., 1, D]
+    """
+    if isinstance(inputs, Tensor):
+        f = layer.marginals(inputs)
+        return ((target.mean - f.mean).square() + f.variance + target.variance).sum(-2)
+    dtype = inputs.mean.dtype
+    # Always in double precision: P carries the full condition of K, where A of certain inputs carries its root.
+    rbf = rbf_of(layer.kernel).to(torch.float64)
+    mu, s, t, t_variance, Z, W = (
+        x.double() for x in (*inputs, *target, layer.inducing_inputs.unsqueeze(-3), layer.mean.weight)
+    )
+    W = W.unsqueeze(-3) if W.dim() > 2 else W
+    K, psi_1 = psi1(rbf, Z, torch.zeros_like(Z), Z), psi1(rbf, mu, s, Z)
+    L_inv = factorise(K, layer.jitter, layer=layer.index).L_inv
+    A, G = L_inv @ psi_1.mT, L_inv @ cross(rbf, mu, s, Z, psi_1) @ W
+    P = L_inv @ psi2(rbf, mu, s, Z) @ L_inv.mT
+    e = t - mu @ W
+    m, C = layer.variational_parameters()
+    m = m.double()
+    mean_part = (t_variance + e.square() + s @ W.square() - 2.0 * e * (A.mT @ m)).sum(-2)
+    mean_part = mean_part + (m * (2.0 * G + P @ m)).sum(-2)
+    residual = mu.shape[-2] * (rbf.variance + layer.jitter.prior_extra) - P.diagonal(dim1=-2, dim2=-1).sum(-1)
+    # Rounding can push the residual below zero where the inducing inputs explain every row.
+    error = mean_part + residual.clamp_min(0.0).unsqueeze(-1)
+    if C is not None:
+        error = error + ((P.unsqueeze(-3) @ C.double()) * C.double()).sum((-2, -1))
+    return error.to(dtype)

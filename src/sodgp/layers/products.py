@@ -1,0 +1,94 @@
+"""The products of an M x M factor with the M x B covariance of a batch: all of a step's cost, with gradients by hand.
+
+Automatic differentiation would give the same numbers with about twice the products and passes over [..., M, B].
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+
+class HiddenRows(torch.autograd.Function):
+    """(L^-1, K, w) -> A' w and the column sums of A * A, with A = L^-1 K: one product forward, two back.
+
+    Shapes: L^-1 [..., M, M], K [..., M, B], w [..., T, M, D] -> [..., T, B, D] and [..., B]. Where L^-1 and K have a
+    sample axis of size 1 (layer 1), the T samples of w ride as columns of one product.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, L_inv: Tensor, K: Tensor, w: Tensor) -> tuple[Tensor, Tensor]:
+        """A is kept for the way back."""
+        A = L_inv @ K
+        ctx.save_for_backward(L_inv, K, A, w)
+        return _transpose_times(A, w), A.square().sum(-2)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad_f: Tensor, grad_sum: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """grad_A = w grad_f' + 2 A grad_sum, then through A = L^-1 K."""
+        L_inv, K, A, w = ctx.saved_tensors
+        grad_A = _add_outer(A * (2.0 * grad_sum).unsqueeze(-2), w, grad_f)
+        return grad_A @ K.mT, L_inv.mT @ grad_A, _times(A, grad_f)
+
+
+class TotalRows(torch.autograd.Function):
+    """(L, L^-1, K, a) -> K' a and A A', with A = L^-1 K: two products forward, one back.
+
+    Shapes: L, L^-1 [..., M, M], K [..., M, B], a [..., T, M, P] -> [..., T, B, P] and [..., M, M]. L is not differentiated:
+    it only saves a product, since A K' = A A' L'.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, L: Tensor, L_inv: Tensor, K: Tensor, a: Tensor) -> tuple[Tensor, Tensor]:
+        """A itself is not kept."""
+        A = L_inv @ K
+        gram = A @ A.mT
+        ctx.save_for_backward(L, L_inv, K, a, gram)
+        return _transpose_times(K, a), gram
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad_f: Tensor, grad_gram: Tensor) -> tuple[None, Tensor, Tensor, Tensor]:
+        """With H = G + G': grad_K = L^-T H L^-1 K + a grad_f', and grad_(L^-1) = H A K' = H A A' L'."""
+        L, L_inv, K, a, gram = ctx.saved_tensors
+        H = grad_gram + grad_gram.mT
+        HL_inv = H @ L_inv
+        grad_K = _add_outer((L_inv.mT @ HL_inv) @ K, a, grad_f)
+        return None, H @ gram @ L.mT, grad_K, _times(K, grad_f)
+
+
+def _is_shared(matrix: Tensor, columns: Tensor) -> bool:
+    """Whether one matrix serves several samples of columns."""
+    return matrix.shape[-3] == 1 and columns.shape[-3] > 1
+
+
+def _merge(columns: Tensor) -> Tensor:
+    """[..., T, N, D] -> [..., 1, N, T D]."""
+    return columns.movedim(-3, -2).flatten(-2).unsqueeze(-3)
+
+
+def _transpose_times(matrix: Tensor, columns: Tensor) -> Tensor:
+    """matrix' columns for every sample, [..., T, B, D]."""
+    if not _is_shared(matrix, columns):
+        return matrix.mT @ columns
+    product = matrix.mT @ _merge(columns)
+    return product.squeeze(-3).unflatten(-1, (columns.shape[-3], columns.shape[-1])).movedim(-2, -3)
+
+
+def _times(matrix: Tensor, columns: Tensor) -> Tensor:
+    """matrix columns for every sample, [..., T, M, D]."""
+    return _transpose_times(matrix.mT, columns)
+
+
+def _add_outer(base: Tensor, left: Tensor, right: Tensor) -> Tensor:
+    """base + left right', summed over the samples that share one base; `base` may be overwritten."""
+    if _is_shared(base, left):
+        left, right = _merge(left), _merge(right)
+    if base.shape[:-2] != left.shape[:-2] or not base.is_contiguous():
+        return base + left @ right.mT
+    base.flatten(0, -3).baddbmm_(left.flatten(0, -3), right.flatten(0, -3).mT)
+    return base

@@ -1,0 +1,246 @@
+"""Estimators as records, and back: what a model file holds, and how each entry is checked before it is believed.
+
+Not stored, because only code could bring them back: callbacks (loaded as None), random states other than integers
+(None), and selectors that are not from `sodgp.subset` (the default; a warning says so when saving). None of them
+takes part in a prediction. A kernel given as a function cannot be left out, so such a model is not saved.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+from collections.abc import Mapping
+from typing import Any, TypeVar
+
+import numpy as np
+import torch
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.validation import check_is_fitted
+from torch import Tensor
+
+from sodgp.architecture import Architecture
+from sodgp.configuration import Configuration
+from sodgp.errors import ConfigurationError, ModelFileError
+from sodgp.io import Record, StrPath, check_destination, read_record, write_record
+from sodgp.model import DeepGP
+from sodgp.record_fields import (
+    check_whole,
+    decode_history,
+    decode_parameters,
+    encode_parameters,
+    refuse,
+    tensor_of,
+    typed,
+    whole,
+)
+from sodgp.validation import resolve_device
+
+E = TypeVar("E")
+
+_MAX_DIMENSION = 10**7
+_MAX_LAYERS = 1000
+# Numbers that a covariance factor may hold although the file does not vouch for them: 1 GB in float64.
+_MAX_UNVOUCHED = 2**27
+_STATE = "model."
+_SCALER = ("mean", "var", "scale")
+
+
+def save(estimator: Any, path: StrPath) -> None:
+    """Write a fitted estimator; see `sodgp.io.write_record` for the path and `to_record` for the errors."""
+    check_destination(path)
+    write_record(path, to_record(estimator))
+
+
+def load(cls: type[E], path: StrPath) -> E:
+    """Read an estimator of class `cls`.
+
+    Raises
+    ------
+    ModelFileError
+        The file is missing, damaged, newer than this library, or holds something else.
+    """
+    record = read_record(path)
+    try:
+        return from_record(cls, record)
+    except ModelFileError as error:
+        raise ModelFileError(f"{path} is not a usable model: {error}") from error
+
+
+def to_record(estimator: Any) -> Record:
+    """Everything a fitted estimator needs to predict, and its history.
+
+    Raises
+    ------
+    sklearn.exceptions.NotFittedError
+        It has not been fitted.
+    ModelFileError
+        A parameter cannot be stored, or was changed after the fit.
+    """
+    import sodgp
+
+    check_is_fitted(estimator)
+    model: Any = estimator.model_
+    feature_names = getattr(estimator, "feature_names_in_", None)
+    target_names = getattr(estimator, "target_names_", None)
+    info = {
+        "library_version": sodgp.__version__,
+        "estimator": type(estimator).__name__,
+        "parameters": encode_parameters(estimator),
+        "input_dim": int(estimator.n_features_in_),
+        "n_outputs": int(model.n_outputs),
+        "size": int(model.layers[0].q_mean.shape[-2]),
+        "hidden_widths": [int(layer.mean.weight.shape[-1]) for layer in model.layers][:-1],
+        "n_rows": int(np.max(estimator._x_scaler.n_samples_seen_)),
+        "y_is_vector": bool(estimator._y_is_vector),
+        "feature_names": None if feature_names is None else [str(name) for name in feature_names],
+        "target_names": None if target_names is None else [str(name) for name in target_names],
+        "predict_seed": int(estimator._predict_seed),
+        "history": dataclasses.asdict(estimator.history_),
+    }
+    tensors = {_STATE + name: tensor for name, tensor in model.state_dict().items()}
+    tensors |= {"subset.X": estimator._X_s[0], "subset.y": estimator._y_s[0]}
+    if estimator._method.uses_subset:
+        tensors["subset.indices"] = torch.as_tensor(estimator.subset_indices_, dtype=torch.int64)
+    for name, scaler in (("x", estimator._x_scaler), ("y", estimator._y_scaler)):
+        tensors |= {f"{name}_scaler.{key}": torch.as_tensor(getattr(scaler, f"{key}_")) for key in _SCALER}
+    record = Record(info, tensors)
+    # Read back at once: what could not be loaded later is not written, nor is what would predict otherwise.
+    again: Any = from_record(type(estimator), record)
+    if _structure(again.model_) != _structure(model) or again._method != estimator._method:
+        raise ModelFileError("the estimator's parameters were changed after fit; fit it again, then save it.")
+    return record
+
+
+def from_record(cls: type[E], record: Record) -> E:
+    """An estimator of class `cls` from its record, on the device it asks for, or on the CPU where that is missing.
+
+    Raises
+    ------
+    ModelFileError
+        An entry is missing, of the wrong type or shape, not finite, or does not fit the others.
+    """
+    info, tensors = record.info, record.tensors
+    if info.get("estimator") != cls.__name__:
+        raise ModelFileError(f"it holds a {info.get('estimator')!s:.60}, not a {cls.__name__}.")
+    estimator: Any = cls(**decode_parameters(cls, typed(info, "parameters", dict)))
+    device = _device(estimator)
+    try:
+        config = Configuration.from_estimator(estimator)
+    except ConfigurationError as error:
+        raise ModelFileError(str(error)) from error
+    method = config.method()
+    D, P = (whole(info, name, 1, _MAX_DIMENSION) for name in ("input_dim", "n_outputs"))
+    M, N = whole(info, "size", 1, _MAX_DIMENSION), whole(info, "n_rows", 1, 2**53)
+    in_subset = M if method.uses_subset else 0
+    expected = {"subset.X": (in_subset, D), "subset.y": (in_subset, P)}
+    for name, shape in expected.items():
+        tensor_of(tensors, name, shape, config.dtype)
+    model = _rebuild(info, tensors, config, estimator.kernel, D, P, M)
+
+    estimator.model_ = model.to(device)
+    estimator._method = method
+    estimator._X_s, estimator._y_s = (tensors[name].unsqueeze(0) for name in expected)
+    estimator._x_scaler, estimator._y_scaler = _scaler(tensors, "x", D, N), _scaler(tensors, "y", P, N)
+    estimator._y_is_vector = typed(info, "y_is_vector", bool)
+    if estimator._y_is_vector and P != 1:
+        refuse("y_is_vector", f"true with {P} outputs")
+    estimator._predict_seed = whole(info, "predict_seed", 0, 2**63 - 1)
+    if method.uses_subset:
+        indices = tensor_of(tensors, "subset.indices", (M,), torch.int64)
+        if bool((indices < 0).any()) or bool((indices >= N).any()):
+            refuse("subset.indices", "out of range")
+        estimator.subset_indices_ = indices.numpy()
+    estimator.history_ = decode_history(typed(info, "history", dict))
+    estimator.n_iter_ = int(estimator.history_.iteration[-1])
+    estimator.n_parameters_ = model.n_parameters
+    estimator.n_features_in_ = D
+    for name, attribute, count in (("feature_names", "feature_names_in_", D), ("target_names", "target_names_", P)):
+        values = info.get(name)
+        if values is None:
+            continue
+        if not isinstance(values, list) or len(values) != count or not all(isinstance(v, str) for v in values):
+            refuse(name, f"not {count} names")
+        setattr(estimator, attribute, np.array(values, dtype=object))
+    return estimator
+
+
+def _rebuild(
+    info: Mapping[str, Any],
+    tensors: Mapping[str, Tensor],
+    config: Configuration,
+    kernel: str,
+    D: int,
+    P: int,
+    M: int,
+) -> DeepGP:
+    """The trained model: built anew, then given the file's numbers once each of them has the right name and shape."""
+    widths = typed(info, "hidden_widths", list)
+    if len(widths) != config.n_layers - 1 or len(widths) >= _MAX_LAYERS:
+        refuse("hidden_widths", f"{len(widths)} entries for n_layers={config.n_layers}")
+    for width in widths:
+        check_whole("hidden_widths", width, 1, _MAX_DIMENSION)
+    state = {name.removeprefix(_STATE): tensor for name, tensor in tensors.items() if name.startswith(_STATE)}
+    sizes = [D, *widths, P]
+    shapes = list(itertools.pairwise(sizes))
+    weights = [tensor_of(state, f"layers.{i}.mean.weight", shape, config.dtype) for i, shape in enumerate(shapes)][:-1]
+    # Before anything is built: a few numbers in a small file must not ask for a huge matrix.
+    if M * M * max(sizes[1:]) > max(_MAX_UNVOUCHED, sum(tensor.numel() for tensor in state.values())):
+        refuse("size", f"{M} rows, more than the file's tensors have")
+    architecture = Architecture(
+        input_dim=D,
+        n_outputs=P,
+        size=M,
+        mean_weights=weights,
+        kernel=kernel,
+        parameterization=config.parameterization,
+        tie_label_noise=config.tie_label_noise,
+        initialization=config.initialization,
+        jitter=config.jitter,
+        dtype=config.dtype,
+    )
+    try:
+        model = config.method().build(architecture, None, torch.Generator().manual_seed(0))
+    except (ValueError, TypeError, RuntimeError) as error:
+        raise ModelFileError(f"no model can be built from its entries: {error}.") from error
+    expected = model.state_dict()
+    if expected.keys() != state.keys():
+        name = sorted(expected.keys() ^ state.keys())[0]
+        refuse(_STATE + name, "missing" if name in expected else "not part of such a model")
+    for name, tensor in expected.items():
+        is_bound = name.endswith(("lower_bound", "upper_bound"))
+        found = tensor_of(state, name, tuple(tensor.shape), tensor.dtype, finite=not is_bound)
+        if is_bound and not torch.equal(found, tensor.cpu()):
+            refuse(_STATE + name, "another limit than this library's")
+    model.load_state_dict(state, strict=True)
+    return model.requires_grad_(False).eval()
+
+
+def _scaler(tensors: Mapping[str, Tensor], name: str, columns: int, rows: int) -> StandardScaler:
+    values = {key: tensor_of(tensors, f"{name}_scaler.{key}", (columns,), torch.float64).numpy() for key in _SCALER}
+    if not (values["scale"] > 0).all() or not (values["var"] >= 0).all():
+        refuse(f"{name}_scaler.scale", "not positive")
+    scaler = StandardScaler()
+    scaler.mean_, scaler.var_, scaler.scale_ = (values[key] for key in _SCALER)
+    scaler.n_features_in_, scaler.n_samples_seen_ = columns, np.int64(rows)
+    return scaler
+
+
+def _device(estimator: Any) -> torch.device:
+    """The device that the estimator asks for; where this machine lacks it, the estimator's option becomes "cpu"."""
+    try:
+        device = resolve_device(estimator.device)
+    except ConfigurationError:
+        device = torch.device("meta")
+    there = device.type == "cpu" or (device.type == "cuda" and (device.index or 0) < torch.cuda.device_count())
+    if not there:
+        estimator.device, device = "cpu", torch.device("cpu")
+    return device
+
+
+def _structure(model: DeepGP) -> list[tuple[Any, ...]]:
+    """What the numbers of a model do not say about it."""
+    attributes = ("nu", "parameterization", "jitter", "has_noise")
+    return [
+        (name, type(module).__name__, *(str(getattr(module, attribute, None)) for attribute in attributes))
+        for name, module in model.named_modules()
+    ]
