@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import os
-import sys
 import time
 import warnings
-from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -14,8 +13,12 @@ import typer
 from typer.core import TyperGroup
 
 from sodgp.errors import ConfigurationError, InputError, SodgpError, SodgpWarning
+from sodgp.terminal import progress, say, show_warning
 
 USAGE_ERROR, DATA_ERROR = 2, 1
+_TEXT = (".csv", ".csv.gz", ".tsv", ".tsv.gz")
+_PARQUET = (".parquet", ".pq")
+_CHUNK_ROWS = 20_000
 
 _EPILOG = "Examples: [bold]sodgp demo[/] · [bold]sodgp fit data.csv --target y --out model/[/] · \
 [bold]sodgp predict model/ new.csv --out predictions.csv[/]"
@@ -27,14 +30,14 @@ class _Commands(TyperGroup):
     def invoke(self, ctx: Any) -> Any:
         with warnings.catch_warnings():
             warnings.simplefilter("always", SodgpWarning)
-            warnings.showwarning = _show_warning
+            warnings.showwarning = show_warning
             try:
                 return super().invoke(ctx)
             except ConfigurationError as error:
-                _say(f"Error: {error}")
+                say(f"Error: {error}")
                 raise typer.Exit(USAGE_ERROR) from error
             except (SodgpError, OSError) as error:
-                _say(f"Error: {error}")
+                say(f"Error: {error}")
                 raise typer.Exit(DATA_ERROR) from error
 
 
@@ -137,16 +140,170 @@ def fit(
     Configuration.from_estimator(model)
     check_destination(out)
     X, y = split_target(read_table(data), target)
-    _refuse_gaps(X, data)
-    _refuse_gaps(y, data)
+    _refuse_unusable(X, data)
+    _refuse_unusable(y, data)
     _set_threads(threads)
     began = time.perf_counter()
-    with _bar(model.max_iter, "training", shown=verbose) as advance:
-        model.set_params(callbacks=[lambda state: advance(state.iteration, state.bound)])
+    with progress(model.max_iter, "training", shown=verbose) as begin:
+        model.set_params(callbacks=[begin("training")])
         model.fit(X, y.iloc[:, 0] if len(target) == 1 else y)
     seconds = time.perf_counter() - began
     model.set_params(callbacks=None)
     model.target_names_ = list(target)
     model.save(out)
     if verbose:
-        _summary(model, {"rows": f"{len(X):,}", "seconds": f"{seconds:.1f}", "saved to": out})
+        _summary(model)
+        _line("seconds", f"{seconds:.1f}")
+        _line("saved to", out)
+
+
+@app.command(epilog="Example: [bold]sodgp predict model/ new.csv --out predictions.csv --quantiles 0.05,0.95[/]")
+def predict(
+    model: ModelPath,
+    data: Table,
+    out: Annotated[Path, typer.Option(help="Predictions: .csv, .tsv (also .gz) or .parquet.")],
+    quantiles: Annotated[str, typer.Option(help="Probabilities, with commas; empty for none.")] = "0.05,0.5,0.95",
+    threads: Annotated[int | None, typer.Option(min=1, help="CPU threads. [dim]\\[default: half the cores][/]")] = None,
+) -> None:
+    """Predict the target for every row of a table: mean, standard deviation and quantiles, noise included.
+
+    Columns are found by their names; others than the model's inputs are left out, with a note.
+    """
+    from sodgp import DeepGPRegressor
+    from sodgp.data.tables import read_table
+    from sodgp.io import write_whole
+
+    levels = _levels(quantiles)
+    suffix = _table_suffix(out)
+    if out.is_dir() or (out.exists() and out.samefile(data)):
+        raise ConfigurationError(f"--out {out} is a folder or the input table itself; name another file.")
+    estimator = DeepGPRegressor.load(model)
+    X = _inputs(estimator, read_table(data), data)
+    _refuse_unusable(X, data)
+    _set_threads(threads)
+    result = _predictions(estimator, X, levels)
+    if suffix in _PARQUET:
+        write_whole(out, lambda path: result.to_parquet(path, index=False))
+    else:
+        packing = "gzip" if suffix.endswith(".gz") else None
+        separator = "\t" if suffix.startswith(".tsv") else ","
+        write_whole(out, lambda path: result.to_csv(path, index=False, sep=separator, compression=packing))
+    say(f"{len(result):,} predictions written to {out}")
+
+
+@app.command(epilog="Example: [bold]sodgp info model/[/]")
+def info(model: ModelPath) -> None:
+    """Say what a saved model is: its inputs, targets, layers, training and noise."""
+    from sodgp import DeepGPRegressor
+
+    _summary(DeepGPRegressor.load(model))
+
+
+def _predictions(estimator: Any, X: Any, levels: list[float]) -> Any:
+    """A frame with mean, std and quantiles of every target, in chunks: memory stays bounded."""
+    import numpy as np
+    import pandas as pd
+
+    targets = list(getattr(estimator, "target_names_", []))
+    parts = []
+    for start in range(0, len(X), _CHUNK_ROWS):
+        dist = estimator.predict_distribution(X.iloc[start : start + _CHUNK_ROWS])
+        columns = [dist.mean, dist.std, *(dist.quantile(levels) if levels else [])]
+        parts.append(np.stack([values.reshape(len(dist), -1) for values in columns], axis=-1))
+    table = np.concatenate(parts)
+    names = ["mean", "std", *(f"q{level:g}" for level in levels)]
+    n_outputs = table.shape[1]
+    targets = targets if len(targets) == n_outputs else [f"y{i}" for i in range(n_outputs)]
+    header = names if n_outputs == 1 else [f"{target}_{name}" for target in targets for name in names]
+    return pd.DataFrame(table.reshape(len(table), -1), columns=header)
+
+
+def _inputs(estimator: Any, frame: Any, path: Path) -> Any:
+    """The model's inputs in its own order; columns that are left out are named on stderr."""
+    names = getattr(estimator, "feature_names_in_", None)
+    if names is None:
+        if frame.shape[1] != estimator.n_features_in_:
+            raise InputError(
+                f"{path} has {frame.shape[1]} columns, but the model takes {estimator.n_features_in_} inputs, which it"
+                " knows by their order only. Keep those columns alone."
+            )
+        return frame.set_axis(range(frame.shape[1]), axis=1)
+    missing = [repr(name) for name in names if name not in frame.columns]
+    if missing:
+        raise InputError(f"{path} lacks input columns of the model: {', '.join(missing)}. Add them, spelt like that.")
+    targets = list(getattr(estimator, "target_names_", []))
+    for column in frame.columns:
+        if column not in names:
+            say(
+                f"Note: column {column!r} is {'the target' if column in targets else 'no input of the model'}; ignored."
+            )
+    return frame[list(names)]
+
+
+def _refuse_unusable(frame: Any, path: Path) -> None:
+    """InputError that names text columns, or the columns and the first row with missing or infinite values."""
+    import numpy as np
+
+    text = [repr(column) for column in frame.columns if frame[column].dtype.kind not in "biuf"]
+    if text:
+        raise InputError(
+            f"{path}: {', '.join(text)} {'hold' if len(text) > 1 else 'holds'} text instead of numbers. Encode such"
+            " columns as numbers, or leave them out."
+        )
+    good = np.isfinite(frame.to_numpy(dtype=np.float64, na_value=np.nan))
+    if not good.all():
+        names = ", ".join(repr(column) for column in frame.columns[~good.all(0)])
+        row = int(np.flatnonzero(~good.all(1))[0]) + 1
+        raise InputError(
+            f"{path}: missing or infinite values in {names}, first in row {row} below the header. Fill them in, or drop"
+            " such rows."
+        )
+
+
+def _levels(text: str) -> list[float]:
+    try:
+        levels = [float(part) for part in text.split(",") if part.strip()]
+    except ValueError:
+        levels = [math.nan]
+    if not all(0 < level < 1 for level in levels):
+        raise ConfigurationError(
+            f"--quantiles {text!r} must be numbers between 0 and 1 with commas, such as 0.05,0.95."
+        )
+    return levels
+
+
+def _table_suffix(path: Path) -> str:
+    for suffix in (*_TEXT, *_PARQUET):
+        if path.name.lower().endswith(suffix):
+            return suffix
+    raise ConfigurationError(f"--out {path} must end in one of {', '.join((*_TEXT, *_PARQUET))}.")
+
+
+def _set_threads(threads: int | None) -> None:
+    """Half of the processors unless told otherwise: two busy threads for each core only wait for each other."""
+    import torch
+
+    torch.set_num_threads(threads or max(1, (os.cpu_count() or 1) // 2))
+
+
+def _summary(model: Any) -> None:
+    history = model.history_
+    widths = [layer.q_mean.shape[-1] for layer in model.model_.layers]
+    noise = model.model_.noise_variance.sqrt().flatten().tolist()
+    targets = list(getattr(model, "target_names_", [])) or [f"y{i}" for i in range(len(noise))]
+    inputs = ", ".join(getattr(model, "feature_names_in_", [])[:8])
+    more = " ..." if model.n_features_in_ > 8 else ""
+    _line("method", f"{model.inference}, {model.n_layers} layers, widths {widths}, kernel {model.kernel}")
+    _line("inputs", f"{model.n_features_in_}" + (f" ({inputs}{more})" if inputs else ""))
+    _line("targets", ", ".join(targets))
+    _line("rows", f"{int(model._x_scaler.n_samples_seen_):,}, {model.model_.layers[0].q_mean.shape[-2]} in the subset")
+    _line("parameters", f"{model.n_parameters_:,}")
+    _line("bound", f"{history.bound[-1]:.2f} nats after {model.n_iter_} steps ({history.stopped})")
+    scales = (
+        f"{name} {root * scale:.4g}" for name, root, scale in zip(targets, noise, model._y_scaler.scale_, strict=True)
+    )
+    _line("noise std", ", ".join(scales))
+
+
+def _line(name: str, value: str) -> None:
+    typer.echo(f"{name:<11} {value}")

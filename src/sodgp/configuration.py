@@ -14,6 +14,8 @@ from sodgp.architecture import Initialization
 from sodgp.errors import ConfigurationError, NumericalWarning, SubsetSizeWarning
 from sodgp.inference.base import Inference
 from sodgp.inference.dsvi import DoublyStochastic
+from sodgp.inference.mean_field import MeanField
+from sodgp.inference.sghmc import StochasticGradientHMC
 from sodgp.inference.sod import SubsetOfData
 from sodgp.kernels import KERNEL_NAMES
 from sodgp.layers.families import FAMILIES
@@ -27,14 +29,45 @@ from sodgp.validation import check_choice, check_integer, check_positive, resolv
 DTYPES = {"float64": torch.float64, "float32": torch.float32}
 DEFAULT_SUBSET_SIZE = 100
 
+
+def _sghmc(estimator: Any) -> StochasticGradientHMC:
+    draws = check_integer("n_posterior_samples", estimator.n_posterior_samples, minimum=1)
+    chains = check_integer("n_chains", estimator.n_chains, minimum=1)
+    if draws % chains:
+        raise ConfigurationError(f"n_posterior_samples={draws} must be a multiple of n_chains={chains}.")
+    return StochasticGradientHMC(
+        step_size=check_positive("step_size", estimator.step_size),
+        n_draws=draws,
+        thinning=check_integer("thinning", estimator.thinning, minimum=1),
+        n_chains=chains,
+        learn_inducing_inputs=bool(estimator.learn_inducing_inputs),
+    )
+
+
 _METHODS: dict[str, Callable[[Any], Inference]] = {
     "sod": lambda estimator: SubsetOfData(coupling=estimator.coupling),
     "dsvi": lambda estimator: DoublyStochastic(learn_inducing_inputs=bool(estimator.learn_inducing_inputs)),
+    "mean_field": lambda estimator: MeanField(),
+    "sghmc": _sghmc,
 }
+_SAMPLING = ("n_posterior_samples", "thinning", "step_size", "n_chains")
 # Options that a method does not use, and that must therefore stay at their defaults.
 _UNUSED: dict[str, tuple[str, ...]] = {
-    "sod": ("learn_inducing_inputs",),
-    "dsvi": ("subset", "parameterization", "coupling", "tie_label_noise"),
+    "sod": ("learn_inducing_inputs", *_SAMPLING),
+    "dsvi": ("subset", "parameterization", "coupling", "tie_label_noise", *_SAMPLING),
+    # Every chain takes one hidden sample in a transition.
+    "sghmc": ("subset", "parameterization", "coupling", "tie_label_noise", "n_samples"),
+    # Its bound is closed over all rows: neither batches nor training samples.
+    "mean_field": (
+        "subset",
+        "parameterization",
+        "coupling",
+        "tie_label_noise",
+        "learn_inducing_inputs",
+        "n_samples",
+        "batch_size",
+        *_SAMPLING,
+    ),
 }
 
 
@@ -127,7 +160,9 @@ class Configuration:
         return min(DEFAULT_SUBSET_SIZE, n_rows)
 
     def batch_rows(self, size: int, n_rest: int) -> int:
-        """Rows of the rest in a step: `batch_size` counts the subset in."""
+        """Rows of the rest in a step: `batch_size` counts the subset in; all rows for a method without batches."""
+        if "batch_size" in _UNUSED[self.inference]:
+            return n_rest
         if self.batch_size <= size and n_rest > 0:
             raise ConfigurationError(
                 f"batch_size={self.batch_size} counts the {size} rows of the subset in, so none of the rest would be seen;"

@@ -44,6 +44,10 @@ class CholeskyError(NumericalError):
         self.condition = condition
 
 
+class SamplerDivergedError(NumericalError):
+    """A sampler left every sane region, with its own step size and with smaller ones."""
+
+
 class ModelFileError(SodgpError, ValueError):
     """A model file that is missing, damaged, from a newer version, or not a model file."""
 

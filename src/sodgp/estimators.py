@@ -39,8 +39,11 @@ class DeepGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
 
     Parameters
     ----------
-    inference : {"sod", "dsvi"}, default="sod"
-        The inference method: subset-of-data, or doubly stochastic (with one layer, SVGP).
+    inference : {"sod", "dsvi", "mean_field", "sghmc"}, default="sod"
+        The inference method: subset-of-data, doubly stochastic (with one layer, SVGP), or the mean-field deep GP, which
+        needs an RBF kernel, trains two numbers for every row and hidden output, sees all rows in every step, and so takes
+        at most 5,000 rows; or stochastic gradient Hamiltonian Monte Carlo, which burns in for `max_iter` iterations and
+        then takes posterior draws of the inducing outputs.
     n_layers : int, default=2
         GP layers, the last one included (paper: L). 1 is a sparse GP.
     hidden_width : int, list of int or None, default=None
@@ -63,7 +66,15 @@ class DeepGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
         Whether the label noise v of q_hat is the likelihood's sigma^2 (the paper's formula) or a parameter of its own
         (the authors' program).
     learn_inducing_inputs : bool, default=True
-        For ``inference="dsvi"``: False keeps the inducing inputs at their k-means start (DSVI*).
+        For ``"dsvi"`` and ``"sghmc"``: False keeps the inducing inputs at their k-means start (DSVI*).
+    n_posterior_samples, thinning : int, default=100 and 50
+        For ``"sghmc"``: posterior draws that are kept over all chains, and transitions of the sampler between two of
+        them. A prediction with T = `n_predict_samples` components takes draw floor(t S / T) of S for component t: evenly
+        spaced draws where T is smaller, every draw several times, each with another hidden sample, where it is larger.
+    step_size : float, default=0.01
+        For ``"sghmc"``: of the sampler. One that runs away is taken back and halves it.
+    n_chains : int, default=1
+        For ``"sghmc"``: chains side by side. R-hat compares the halves of every chain, so one is enough.
     n_samples, n_predict_samples : int, default=10 and 50
         Monte Carlo samples T in training and prediction.
     max_iter : int, default=3000
@@ -98,6 +109,8 @@ class DeepGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
         Rows of the training data that form S.
     n_parameters_ : int
         Numbers that were trained.
+    diagnostics_ : sodgp.inference.diagnostics.SamplerDiagnostics
+        For ``"sghmc"``: effective sample size, R-hat, temperature and step size; not stored in model files.
     n_iter_ : int
     n_features_in_, feature_names_in_
         As in scikit-learn.
@@ -126,6 +139,10 @@ class DeepGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
         hidden_mean: str = "linear",
         tie_label_noise: bool = True,
         learn_inducing_inputs: bool = True,
+        n_posterior_samples: int = 100,
+        thinning: int = 50,
+        step_size: float = 0.01,
+        n_chains: int = 1,
         n_samples: int = 10,
         n_predict_samples: int = 50,
         max_iter: int = 3000,
@@ -151,6 +168,10 @@ class DeepGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
         self.hidden_mean = hidden_mean
         self.tie_label_noise = tie_label_noise
         self.learn_inducing_inputs = learn_inducing_inputs
+        self.n_posterior_samples = n_posterior_samples
+        self.thinning = thinning
+        self.step_size = step_size
+        self.n_chains = n_chains
         self.n_samples = n_samples
         self.n_predict_samples = n_predict_samples
         self.max_iter = max_iter
@@ -230,6 +251,8 @@ class DeepGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
         self._method = method
         self.model_, self.history_ = fit(method, architecture, data, settings, int(seeds[1]))
         self._X_s, self._y_s = data.X_s.unsqueeze(0), data.y_s.unsqueeze(0)
+        if hasattr(self.model_, "diagnostics"):
+            self.diagnostics_ = self.model_.diagnostics
         self.n_parameters_ = self.model_.n_parameters
         self.n_iter_ = self.history_.iteration[-1]
         return self

@@ -16,7 +16,7 @@ import json
 import os
 import secrets
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -79,14 +79,10 @@ def write_record(path: StrPath, record: Record) -> None:
     except (TypeError, ValueError) as error:
         raise ModelFileError(f"{path}: the model cannot be written as JSON: {error}.") from error
     try:
-        target.parent.mkdir(parents=True, exist_ok=True)
         if is_folder_path(path):
             _write_folder(target, text, tensors)
         else:
-            with _scratch(target) as temporary:
-                _write_bytes(temporary, to_bytes(tensors, metadata={FORMAT: text}))
-                os.replace(temporary, target)
-        _sync_folder(target.parent)
+            write_whole(target, lambda file: _write_bytes(file, to_bytes(tensors, metadata={FORMAT: text})))
     except OSError as error:
         raise ModelFileError(
             f"{path} could not be written ({error.strerror or error}); nothing there was changed. Check the disk's free"
@@ -132,6 +128,18 @@ def read_record(path: StrPath) -> Record:
     return Record(info, tensors)
 
 
+def write_whole(path: StrPath, write: Callable[[Path], None]) -> None:
+    """Let `write` fill a scratch file beside `path`, and move it there once it is complete; folders above are made."""
+    target = Path(path).resolve()
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with _scratch(target) as temporary:
+        write(temporary)
+        with temporary.open("rb+") as handle:
+            os.fsync(handle.fileno())
+        os.replace(temporary, target)
+    _sync_folder(target.parent)
+
+
 def is_folder_path(path: StrPath) -> bool:
     """Whether a model at that path is a folder: one that exists, or a path that ends in a slash or has no suffix."""
     text = os.fspath(path)
@@ -158,6 +166,7 @@ def check_destination(path: StrPath) -> None:
 
 
 def _write_folder(target: Path, text: str, tensors: Mapping[str, Tensor]) -> None:
+    target.parent.mkdir(parents=True, exist_ok=True)
     with _scratch(target) as temporary:
         temporary.mkdir()
         _write_bytes(temporary / JSON_NAME, text.encode())
@@ -165,6 +174,7 @@ def _write_folder(target: Path, text: str, tensors: Mapping[str, Tensor]) -> Non
         _sync_folder(temporary)
         if not target.exists() or not any(target.iterdir()):
             os.replace(temporary, target)
+            _sync_folder(target.parent)
             return
         # A folder that is not empty cannot be replaced in one call: it steps aside, and comes back if that fails.
         aside = _beside(target)
@@ -174,6 +184,7 @@ def _write_folder(target: Path, text: str, tensors: Mapping[str, Tensor]) -> Non
         except BaseException:
             os.rename(aside, target)
             raise
+        _sync_folder(target.parent)
         shutil.rmtree(aside, ignore_errors=True)
 
 
@@ -195,6 +206,7 @@ def _beside(target: Path) -> Path:
 
 
 def _write_bytes(path: Path, content: bytes) -> None:
+    """Write a new file and wait until it is on the disk."""
     with path.open("xb") as handle:
         handle.write(content)
         handle.flush()

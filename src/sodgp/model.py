@@ -81,6 +81,12 @@ class DeepGP(gpytorch.Module):
             kls.append(kl)
         return points, kls
 
+    def propagate_given(self, points: Points, draws: Draws, coupling: str, u: Sequence[Tensor]) -> Points:
+        """The same given the u of every layer, [..., T, M, D], for layers with inducing points."""
+        for layer, u_l in zip(list(self.layers)[:-1], u[:-1], strict=True):
+            points = layer.propagate_given(points, draws, coupling, u_l)
+        return points
+
     def log_prior(self) -> Tensor | None:
         """Log density of the priors that the user put on kernel or noise parameters; None without priors."""
         values = [

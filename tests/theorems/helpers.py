@@ -5,13 +5,13 @@ from itertools import pairwise
 
 import torch
 from gpytorch.kernels import MaternKernel, RBFKernel, ScaleKernel
-from torch.distributions import MultivariateNormal, Normal
+from torch.distributions import MultivariateNormal, Normal, kl_divergence
 
 from sodgp.draws import FreshDraws
 from sodgp.inference.base import Batch, bound
 from sodgp.inference.sod import SubsetOfData
 from sodgp.layers.means import HiddenMean
-from sodgp.layers.subset import SubsetLayer
+from sodgp.layers.subset import Points, SubsetLayer
 from sodgp.linalg import Jitter
 from sodgp.model import DeepGP
 
@@ -261,6 +261,38 @@ def log_ratio_by_sampling(model, batch, seed, n_samples):
             log_q += noisy.log_prob(Z).sum((-2, -1))
     log_p += Normal(F.mT, model.likelihood.noise.squeeze(-1).sqrt()).log_prob(y).sum((-2, -1))
     return log_p - log_q
+
+
+@torch.no_grad()
+def terms_by_hand(model, batch, draws, coupling):
+    """The terms at the library's own draws of Z, every expectation given Z closed by hand, sample by sample."""
+    _, y = everything(batch)
+    size, n_samples = batch.X_s.shape[-2], draws.n_samples
+    noise = model.likelihood.noise.squeeze(-1)
+    points, terms = Points(batch.X_s, batch.X_b), {}
+    for index, layer in enumerate(model.layers, start=1):
+        Z = torch.cat([z.expand(n_samples, -1, -1) for z in points], -2)
+        K, mean = prior(layer, Z, size)
+        K_ss, K_sr = K[:, :size, :size], K[:, :size, size:]
+        q_mean, q_covariance = q_of_subset(layer, K_ss, mean[:, :size])
+        if layer is model.last:
+            q_mean, q_covariance = with_labels(q_mean, q_covariance, y[:size], label_noise_of(model))
+        prior_s = MultivariateNormal(mean[:, :size].mT, K_ss.unsqueeze(-3))
+        divergence = kl_divergence(MultivariateNormal(q_mean, q_covariance), prior_s).sum(-1).mean()
+        terms["kl_last" if layer is model.last else f"kl_{index}"] = -divergence
+        if layer is not model.last:
+            points, _ = layer.propagate(points, draws, coupling)
+    G = (K_sr.mT @ torch.linalg.inv(K_ss)).unsqueeze(-3)
+    rest_mean = mean[:, size:].mT + (G @ (q_mean - mean[:, :size].mT).unsqueeze(-1)).squeeze(-1)
+    rest_covariance = K[:, None, size:, size:] - G @ K_sr.unsqueeze(-3) + G @ q_covariance @ G.mT
+    for name, f_mean, f_covariance, targets in (
+        ("subset", q_mean, q_covariance, y[:size]),
+        ("rest", rest_mean, rest_covariance, y[size:]),
+    ):
+        spread = (targets.mT - f_mean).square() + f_covariance.diagonal(dim1=-2, dim2=-1)
+        density = -0.5 * ((2 * math.pi * noise).log()[:, None] + spread / noise[:, None])
+        terms[name] = density.expand(n_samples, -1, -1).sum((-2, -1)).mean()
+    return terms
 
 
 @torch.no_grad()

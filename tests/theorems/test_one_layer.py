@@ -212,6 +212,18 @@ def test_both_families_agree_after_conversion(label, linear):
             close(a, b)
 
 
+@pytest.mark.parametrize("coupling", ["ancestral", "marginal", "joint"])
+@pytest.mark.parametrize("family", FAMILIES)
+def test_the_rest_term_is_made_of_the_predictions_at_those_rows(family, coupling):
+    batch = data(7, 5, 6, n_outputs=2)
+    model = randomise(build([2], 2, size=5, family=family, n_outputs=2, linear=True), 8)
+    method = SubsetOfData(coupling)
+    mean, variance = method.predict(model, batch.X_s, batch.y_s, batch.X_b, fresh(0, 4))
+    noise = model.likelihood.noise.squeeze(-1)
+    density = -0.5 * ((2 * torch.pi * noise).log() + ((batch.y_b - mean).square() + variance) / noise)
+    close(method.terms(model, batch, fresh(0, 4))["rest"], density.sum((-2, -1)).mean())
+
+
 def test_joint_prediction_has_the_marginals_of_the_plain_one():
     batch = data(7, 5, 6, n_outputs=2)
     model = randomise(build([], 2, size=5, n_outputs=2, linear=True), 8)

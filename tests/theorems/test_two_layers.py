@@ -5,6 +5,7 @@ import math
 import pytest
 import torch
 from helpers import (
+    COUPLINGS,
     FAMILIES,
     build,
     data,
@@ -15,11 +16,13 @@ from helpers import (
     randomise,
     rbf,
     set_q,
+    terms_by_hand,
     value,
     value_with_error,
 )
 
 from sodgp.inference.base import Batch
+from sodgp.inference.sod import SubsetOfData
 from sodgp.linalg import Jitter
 
 
@@ -48,6 +51,21 @@ def test_sum_of_terms_with_three_layers_and_two_outputs(family):
     standard_error = math.hypot(error, our_error)
     assert standard_error < 0.03 * abs(direct)
     assert abs(ours - direct) < 4 * standard_error
+
+
+@pytest.mark.parametrize("label_noise", [None, 0.2])
+@pytest.mark.parametrize("hidden", [[2], [2, 1]], ids=["2 layers", "3 layers"])
+@pytest.mark.parametrize("coupling", COUPLINGS)
+@pytest.mark.parametrize("family", FAMILIES)
+def test_every_term_is_the_average_of_closed_expectations_given_each_draw(family, coupling, hidden, label_noise):
+    batch = data(48, 3, 2, n_outputs=2)
+    model = build(hidden, 2, size=3, family=family, n_outputs=2, linear=True, label_noise=label_noise)
+    randomise(model, 49)
+    ours = SubsetOfData(coupling).terms(model, batch, fresh(50, 6))
+    theirs = terms_by_hand(model, batch, fresh(50, 6), coupling)
+    assert ours.keys() == theirs.keys()
+    for name in theirs:
+        torch.testing.assert_close(ours[name].detach(), theirs[name], rtol=1e-9, atol=1e-9)
 
 
 def below_the_evidence(model, batch):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -24,7 +25,9 @@ from sodgp.model import DeepGP
 
 @dataclass(frozen=True)
 class MeanField:
-    """The bound of eq. (damianouVarPost)'s posterior, prod_l p(F^l | U^l, Z^(l-1)) q(U^l) q(Z^l), with Z^0 = X::
+    """The bound of eq. (damianouVarPost)'s posterior, prod_l p(F^l | U^l, Z^(l-1)) q(U^l) q(Z^l).
+
+    With Z^0 = X::
 
         L =   sum_n E[log N(y_n; f_n^L, sigma^2)]                                rest
             + sum_{l < L}  E[log N(Z^l; F^l, sigma_l^2)]                         z_1 ... z_(L-1)
@@ -120,15 +123,16 @@ class MeanField:
         inputs: Tensor | Moments = batch.X_b
         n_rows = batch.X_b.shape[-2]
         hidden: Terms = {}
-        for index, layer in enumerate(list(model.layers)[:-1], start=1):
-            if layer.latent.n_rows != n_rows:
-                raise InputError(
-                    f"inference='mean_field' has q(Z) for {layer.latent.n_rows} rows and needs all of them in every step;"
-                    f" this batch has {n_rows}."
-                )
+        layers: list[Any] = list(model.layers)[:-1]
+        for index, layer in enumerate(layers, start=1):
             target = layer.latent.moments
+            if target.mean.shape[-2] != n_rows:
+                raise InputError(
+                    f"inference='mean_field' has q(Z) for {target.mean.shape[-2]} rows and needs all of them in every"
+                    f" step; this batch has {n_rows}."
+                )
             error = expected_squared_error(layer, inputs, target)
-            hidden[f"z_{index}"] = _log_density(error, layer.layer_noise_variance.squeeze(-1), n_rows)
+            hidden[f"z_{index}"] = _log_density(error, layer.layer_noise_variance, n_rows)
             hidden[f"entropy_{index}"] = layer.latent.entropy()
             hidden[f"kl_{index}"] = -layer.kl().squeeze(-1)
             inputs = target
@@ -150,9 +154,9 @@ class MeanField:
         latents = 2 * n_rows * sum(widths)
         if n_rows > self.max_rows or latents > self.max_latents:
             raise InputError(
-                f"inference='mean_field' trains a mean and a variance for every row and hidden output, and every step sees"
-                f" all rows: {n_rows} rows with hidden widths {widths} make {latents} such numbers. It serves at most"
-                f" {self.max_rows} rows and {self.max_latents} numbers. Use fewer rows or narrower layers, or"
+                f"inference='mean_field' trains a mean and a variance for every row and hidden output, and every step"
+                f" sees all rows: {n_rows} rows with hidden widths {widths} make {latents} such numbers. It serves at"
+                f" most {self.max_rows} rows and {self.max_latents} numbers. Use fewer rows or narrower layers, or"
                 " inference='sod' or 'dsvi', whose parameters do not grow with the data."
             )
 

@@ -121,10 +121,14 @@ class InducingLayer(gpytorch.Module):
         Z = self.inducing_inputs.unsqueeze(-3)
         return condition(self.kernel, Z, flat, self.jitter, layer=self.index, nugget=nugget)
 
-    def marginals(self, Z_b: Tensor) -> Moments:
-        """q(f) at rows [..., T, B, D_in]: mean(z) + A' m and V + |C_d' A|^2."""
+    def marginals(self, Z_b: Tensor, u: Tensor | None = None) -> Moments:
+        """q(f) at rows [..., T, B, D_in]: mean(z) + A' m and V + |C_d' A|^2; given u [..., T, M, D], mean(z) + A' u and V."""
         samples, rows = Z_b.shape[-3:-1]
         cond = self.condition(Z_b)
+        if u is not None:
+            A = cond.A.squeeze(-3).unflatten(-1, (samples, rows)).movedim(-2, -3)
+            f = self.mean(Z_b) + A.mT @ u
+            return Moments(f, cond.V.squeeze(-2).unflatten(-1, (samples, rows)).unsqueeze(-1).expand_as(f))
         m, C = self.variational_parameters()
         mean = (cond.A.mT @ m).unflatten(-2, (samples, rows)).squeeze(-4)
         variance = cond.V.unsqueeze(-1).expand(*cond.V.shape, m.shape[-1])
@@ -138,24 +142,28 @@ class InducingLayer(gpytorch.Module):
         ``coupling="marginal"`` draws every row from its own marginal, which is exact for a sum over rows (Salimbeni &
         Deisenroth 2017, eq. 16); ``"joint"`` draws all rows of a sample together, for function draws.
         """
+        return self.propagate_given(points, draws, coupling, None), self.kl()
+
+    def propagate_given(self, points: Points, draws: Draws, coupling: str, u: Tensor | None) -> Points:
+        """The same draw, every sample given its own u [..., T, M, D]; None stands for q(u)."""
         Z_b = points.rest
         noise = draws.rest(Z_b.shape[-2], self.q_mean.shape[-1])
         if coupling == "joint":
-            mean, covariance = self.joint_moments(Z_b)
+            mean, covariance = self.joint_moments(Z_b, u)
             root = cholesky(covariance, Jitter(1e-10, steps=6), layer=self.index, what="Cov(F)")
             f = mean + (root @ noise.mT.unsqueeze(-1)).squeeze(-1).mT
         else:
-            moments = self.marginals(Z_b)
+            moments = self.marginals(Z_b, u)
             f = moments.mean + moments.variance.sqrt() * noise
-        return Points(points.subset, f), self.kl()
+        return Points(points.subset, f)
 
-    def joint_moments(self, Z_b: Tensor) -> tuple[Tensor, Tensor]:
-        """Mean [..., T, B, D] and full covariance [..., T, D, B, B] of f at rows [..., T, B, D_in]."""
+    def joint_moments(self, Z_b: Tensor, u: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        """Mean [..., T, B, D] and full covariance [..., T, D, B, B] of f at rows [..., T, B, D_in]; given `u`, of its conditional."""
         noise = self.noise_variance
         nugget = None if noise is None else noise[..., None, None, None]
         Z = self.inducing_inputs.unsqueeze(-3)
         cond = condition(self.kernel, Z, Z_b, self.jitter, layer=self.index, nugget=nugget)
-        m, C = self.variational_parameters()
+        m, C = self.variational_parameters() if u is None else (u, None)
         residual = covariance(self.kernel, Z_b) - cond.A.mT @ cond.A
         if nugget is not None:
             residual = residual + nugget * torch.eye(Z_b.shape[-2], dtype=Z_b.dtype, device=Z_b.device)

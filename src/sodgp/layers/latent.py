@@ -22,12 +22,16 @@ from sodgp.layers.psi import cross, psi1, psi2, rbf_of
 from sodgp.layers.subset import NOISE_FLOOR, Points
 from sodgp.linalg import Jitter, cholesky, factorise
 
+_NO_REPLICATES = torch.Size()
+_LATENTS = ("mean", "raw_variance")
+
 
 class LatentGaussian(gpytorch.Module):
     """q(Z) = prod_n prod_d N(mu_nd, s_nd): two trained numbers for every row and output.
 
-    A state dict may hold another number of rows than the module, which then takes that number: a model that is about to
-    be loaded is built without data, so with no rows.
+    Only training needs it; predictions at new rows do not. A state dict therefore holds mu and s while the module is in
+    training mode (a checkpoint), and of a finished model the number of rows alone, so that a model file does not grow
+    with the data. A module takes the rows that a state dict brings, and does not mind a state dict without them.
 
     Parameters
     ----------
@@ -39,6 +43,7 @@ class LatentGaussian(gpytorch.Module):
 
     mean: nn.Parameter
     raw_variance: nn.Parameter
+    n_rows: Tensor
 
     def __init__(self, mean: Tensor, variance: float) -> None:
         super().__init__()
@@ -47,15 +52,16 @@ class LatentGaussian(gpytorch.Module):
         self.register_parameter("mean", nn.Parameter(mean.clone()))
         self.register_parameter("raw_variance", nn.Parameter(start))
         self.register_constraint("raw_variance", constraint)
+        self.register_buffer("n_rows", torch.tensor(mean.shape[-2]))
 
     @property
-    def n_rows(self) -> int:
-        """Rows N of the data."""
-        return self.mean.shape[-2]
+    def n_parameters(self) -> int:
+        """Trained numbers of one replicate, also where a finished model was loaded without them."""
+        return 2 * int(self.n_rows) * self.mean.shape[-1]
 
     @property
     def moments(self) -> Moments:
-        """mu and s with the sample axis in place, [*replicates, 1, N, D]."""
+        """Means and variances with the sample axis in place, [*replicates, 1, N, D]."""
         s: Tensor = self.raw_variance_constraint.transform(self.raw_variance)
         return Moments(self.mean.unsqueeze(-3), s.unsqueeze(-3))
 
@@ -64,12 +70,21 @@ class LatentGaussian(gpytorch.Module):
         s = self.moments.variance.squeeze(-3)
         return 0.5 * (math.log(2.0 * math.pi * math.e) + s.log()).sum((-2, -1))
 
-    def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *args: Any) -> None:
-        for name in ("mean", "raw_variance"):
+    def _save_to_state_dict(self, destination: dict[str, Any], prefix: str, keep_vars: bool) -> None:
+        super()._save_to_state_dict(destination, prefix, keep_vars)
+        if not self.training or not self.mean.numel():
+            for name in _LATENTS:
+                del destination[prefix + name]
+
+    def _load_from_state_dict(
+        self, state_dict: dict[str, Any], prefix: str, metadata: Any, strict: bool, missing: list[str], *lists: Any
+    ) -> None:
+        for name in _LATENTS:
             stored, own = state_dict.get(prefix + name), getattr(self, name)
             if stored is not None and stored.shape != own.shape:
                 setattr(self, name, nn.Parameter(own.new_empty(stored.shape), requires_grad=own.requires_grad))
-        super()._load_from_state_dict(state_dict, prefix, *args)
+        super()._load_from_state_dict(state_dict, prefix, metadata, strict, missing, *lists)
+        missing[:] = [key for key in missing if key not in {prefix + name for name in _LATENTS}]
 
 
 class LatentLayer(InducingLayer):
@@ -100,7 +115,7 @@ class LatentLayer(InducingLayer):
         factor_scale: float = 1e-2,
         jitter: Jitter | None = None,
         index: int = 1,
-        replicates: torch.Size = torch.Size(),
+        replicates: torch.Size = _NO_REPLICATES,
     ) -> None:
         super().__init__(
             kernel,
@@ -120,6 +135,12 @@ class LatentLayer(InducingLayer):
         self.register_constraint("raw_layer_noise", constraint)
 
     @property
+    def n_parameters(self) -> int:
+        """Trained numbers of one replicate, those of q(Z) included."""
+        held = 2 * math.prod(self.latent.mean.shape[-2:])
+        return super().n_parameters - held + self.latent.n_parameters
+
+    @property
     def layer_noise_variance(self) -> Tensor:
         """sigma_l^2 with the sample axis in place, [*replicates, 1, 1]."""
         noise: Tensor = self.raw_layer_noise_constraint.transform(self.raw_layer_noise)
@@ -134,7 +155,7 @@ class LatentLayer(InducingLayer):
         noise = draws.rest(X.shape[-2], self.q_mean.shape[-1])
         if coupling == "joint":
             mean, full = self.joint_moments(X)
-            full = full + sigma2.unsqueeze(-1) * torch.eye(full.shape[-1], dtype=full.dtype, device=full.device)
+            full = full + sigma2[..., None, None] * torch.eye(full.shape[-1], dtype=full.dtype, device=full.device)
             root = cholesky(full, Jitter(1e-10, steps=6), layer=self.index, what="Cov(Z)")
             z = mean + (root @ noise.mT.unsqueeze(-1)).squeeze(-1).mT
         else:
@@ -144,7 +165,7 @@ class LatentLayer(InducingLayer):
 
 
 def expected_squared_error(layer: InducingLayer, inputs: Tensor | Moments, target: Moments) -> Tensor:
-    """sum_n E (t_nd - f_d(z_n))^2 over independent t_n, z_n and f ~ q: what every expected log density of the bound needs.
+    """What the bound's expected log densities need: sum_n E (t_nd - f_d(z_n))^2, for independent t_n, z_n and f ~ q.
 
     With f_d(z) = z W_d + k(z, Z) L^-T u_d + residual, u_d ~ N(m_d, C_d C_d'), e = E t - mu W, A = L^-1 psi1' and
     P = L^-1 psi2 L^-T (sums over rows)::

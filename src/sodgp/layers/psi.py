@@ -75,7 +75,9 @@ def rbf_of(kernel: Kernel) -> RBF:
 def psi1(
     rbf: RBF, mu: Float[Tensor, "*batch N Q"], s: Float[Tensor, "*batch N Q"], Z: Float[Tensor, "*batch2 M Q"]
 ) -> Float[Tensor, "*batch N M"]:
-    """E k(z_n, Z_m): a wider RBF, lower by the factor that keeps its area::
+    """E k(z_n, Z_m): a wider RBF, lower by the factor that keeps its area.
+
+    ::
 
         variance prod_q (1 + s_nq/l_q^2)^(-1/2) exp(-(mu_nq - Z_mq)^2 / (2 (l_q^2 + s_nq)))
 
@@ -98,13 +100,15 @@ def psi1(
 def psi2(
     rbf: RBF, mu: Float[Tensor, "*batch N Q"], s: Float[Tensor, "*batch N Q"], Z: Float[Tensor, "*batch2 M Q"]
 ) -> Float[Tensor, "*batch M M"]:
-    """Sum over rows of E k(Z_m, z_n) k(z_n, Z_m'), with Zbar = (Z_m + Z_m') / 2::
+    """Sum over rows of E k(Z_m, z_n) k(z_n, Z_m').
+
+    With Zbar = (Z_m + Z_m') / 2::
 
         variance^2 prod_q exp(-(Z_mq - Z_m'q)^2 / (4 l_q^2))
           sum_n prod_q (1 + 2 s_nq/l_q^2)^(-1/2) exp(-(mu_nq - Zbar_q)^2 / (l_q^2 + 2 s_nq))
 
-    Only pairs m <= m' are evaluated, in chunks of rows. Where there is more than one chunk, each is computed anew for the
-    gradient, so that N x M x M numbers never exist together.
+    Only pairs m <= m' are evaluated, in chunks of rows. Where there is more than one chunk, each is computed anew for
+    the gradient, so that N x M x M numbers never exist together.
 
     Parameters
     ----------
@@ -171,7 +175,7 @@ def cross(
 def _bumps(log_height: Tensor, precision: Tensor, mu: Tensor, points: Tensor) -> Tensor:
     """log_height_n - sum_q precision_nq (mu_nq - points_jq)^2 / 2 in one matrix product, [..., N, J].
 
-    Everything is shifted by one common point first: far from the origin the difference of squares would lose its digits.
+    Everything is shifted by one common point first: far from the origin the difference of squares would lose digits.
     """
     shift = points.detach().mean(-2, keepdim=True)
     a, b = mu - shift, points - shift

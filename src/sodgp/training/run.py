@@ -10,9 +10,11 @@ import torch
 from sodgp.architecture import Architecture
 from sodgp.draws import FreshDraws
 from sodgp.inference.base import Inference, Terms, TrainingSet
+from sodgp.inference.sghmc import StochasticGradientHMC
 from sodgp.model import DeepGP
 from sodgp.training.batches import Batcher
 from sodgp.training.loop import Callback, EagerStep, History, Schedule, train
+from sodgp.training.sampling import fit_by_sampling
 
 
 @dataclass(frozen=True)
@@ -66,15 +68,18 @@ def fit(
     model = inference.build(architecture, data, torch.Generator().manual_seed(seed)).to(settings.device)
     draws = FreshDraws(
         torch.Generator(settings.device).manual_seed(seed + 1),
-        settings.n_samples,
+        inference.n_chains if isinstance(inference, StochasticGradientHMC) else settings.n_samples,
         dtype=architecture.dtype,
         device=settings.device,
     )
     batcher = Batcher(data.to(settings.device), settings.batch_rows, [torch.Generator().manual_seed(seed + 2)])
+    schedule = Schedule(settings.learning_rate, settings.schedule, settings.max_iter)
+    if isinstance(inference, StochasticGradientHMC):
+        history = fit_by_sampling(model, inference, batcher, draws, schedule, callbacks=settings.callbacks)
+        return model.requires_grad_(False).eval(), history
 
     def objective() -> Terms:
         return inference.terms(model, batcher.next(), draws)
 
-    schedule = Schedule(settings.learning_rate, settings.schedule, settings.max_iter)
     history = train(EagerStep(model, objective, settings.learning_rate), model, schedule, callbacks=settings.callbacks)
     return model.requires_grad_(False).eval(), history
