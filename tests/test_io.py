@@ -195,7 +195,9 @@ def test_not_models(tmp_path):
             DeepGPRegressor.load(tmp_path / name)
 
 
-@pytest.mark.parametrize("text", ["", "{", "[]", "null", '{"format": "sodgp-model", "x": NaN}', "[" * 100_000, "\udcff"])
+@pytest.mark.parametrize(
+    "text", ["", "{", "[]", "null", '{"format": "sodgp-model", "x": NaN}', "[" * 100_000, "\udcff"]
+)
 def test_bad_json(folder, text):
     (folder / JSON_NAME).write_bytes(text.encode(errors="surrogateescape"))
     with pytest.raises(ModelFileError):
@@ -219,7 +221,7 @@ def test_newer_version_is_named(folder):
         ("parameters__n_layers", 10**9),
         ("parameters__nonsense", 1),
         ("parameters__kernel", "sodgp.evil"),
-        ("parameters__kernel", "matern32"),
+        ("parameters__kernel", "rq"),
         ("parameters__kernel", {"a": 1}),
         ("parameters__subset", {"selector": "evil", "options": {}}),
         ("parameters__subset", {"selector": "kmeans", "options": {"n_init": -1}}),
@@ -246,8 +248,6 @@ def test_newer_version_is_named(folder):
     ],
 )
 def test_wrong_entries(folder, entry, value):
-    if entry == "parameters__kernel" and value == "matern32":
-        pytest.skip("the same tensors: nothing to notice")
     edit(folder, **{entry: value})
     with pytest.raises(ModelFileError):
         DeepGPRegressor.load(folder)
@@ -334,9 +334,17 @@ def state_of(folder):
     return {path.relative_to(folder): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
 
 
-@pytest.mark.parametrize("place", ["m.sodgp", "m"])
-@pytest.mark.parametrize("function", ["replace", "fsync"])
-@pytest.mark.parametrize("nth", [1, 2])
+@pytest.mark.parametrize(
+    ("place", "function", "nth"),
+    [
+        ("m.sodgp", "replace", 1),
+        ("m.sodgp", "fsync", 1),
+        ("m", "fsync", 1),
+        ("m", "fsync", 2),
+        ("m", "replace", 1),
+        ("m", "replace", 2),
+    ],
+)
 def test_a_failure_keeps_the_old_model(model, tmp_path, monkeypatch, place, function, nth):
     model.save(tmp_path / place)
     before = state_of(tmp_path)
@@ -352,19 +360,13 @@ def test_a_failure_keeps_the_old_model(model, tmp_path, monkeypatch, place, func
     other = fitted(random_state=1)
     with monkeypatch.context() as patch:
         patch.setattr(os, function, failing)
-        if calls_needed(place, function) >= nth:
-            with pytest.raises(ModelFileError, match="No space left on device"):
-                other.save(tmp_path / place)
-            assert state_of(tmp_path) == before
+        with pytest.raises(ModelFileError, match="No space left on device"):
+            other.save(tmp_path / place)
+    assert state_of(tmp_path) == before
     np.testing.assert_array_equal(DeepGPRegressor.load(tmp_path / place).predict(X), model.predict(X))
     other.save(tmp_path / place)
     np.testing.assert_array_equal(DeepGPRegressor.load(tmp_path / place).predict(X), other.predict(X))
     assert [path.name for path in tmp_path.iterdir()] == [place]
-
-
-def calls_needed(place, function):
-    """How often a save calls a function before the new model is in place."""
-    return {("m.sodgp", "replace"): 1, ("m.sodgp", "fsync"): 2}.get((place, function), 2) if place == "m.sodgp" else 2
 
 
 def test_a_failed_first_save_leaves_nothing(model, tmp_path, monkeypatch):

@@ -20,8 +20,13 @@ _TEXT = (".csv", ".csv.gz", ".tsv", ".tsv.gz")
 _PARQUET = (".parquet", ".pq")
 _CHUNK_ROWS = 20_000
 
-_EPILOG = "Examples: [bold]sodgp demo[/] · [bold]sodgp fit data.csv --target y --out model/[/] · \
-[bold]sodgp predict model/ new.csv --out predictions.csv[/]"
+_EPILOG = """Examples:
+
+[bold]sodgp demo[/]
+
+[bold]sodgp fit data.csv --target y --out model/[/]
+
+[bold]sodgp predict model/ new.csv --out predictions.csv[/]"""
 
 
 class _Commands(TyperGroup):
@@ -36,8 +41,11 @@ class _Commands(TyperGroup):
             except ConfigurationError as error:
                 say(f"Error: {error}")
                 raise typer.Exit(USAGE_ERROR) from error
-            except (SodgpError, OSError) as error:
+            except SodgpError as error:
                 say(f"Error: {error}")
+                raise typer.Exit(DATA_ERROR) from error
+            except OSError as error:
+                say(f"Error: {error.filename}: {error.strerror}." if error.filename else f"Error: {error}.")
                 raise typer.Exit(DATA_ERROR) from error
 
 
@@ -70,7 +78,9 @@ def _version(wanted: bool) -> None:
 
 @app.callback()
 def _options(
-    version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Print it.")] = False,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
 ) -> None: ...
 
 
@@ -123,7 +133,7 @@ def fit(
     from sodgp.data.tables import read_table, split_target
     from sodgp.io import check_destination
 
-    options = {
+    options: dict[str, Any] = {
         "n_layers": layers,
         "hidden_width": hidden_width,
         "subset_size": subset_size,

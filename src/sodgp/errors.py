@@ -5,6 +5,8 @@ Every message says what happened, where (layer, column, row), and what to try.
 
 from __future__ import annotations
 
+from typing import Any
+
 
 class SodgpError(Exception):
     """Base class of every error raised on purpose by sodgp."""
@@ -19,7 +21,19 @@ class ConfigurationError(SodgpError, ValueError):
 
 
 class NumericalError(SodgpError, ArithmeticError):
-    """Training or prediction left the range of floating-point numbers."""
+    """Training or prediction left the range of floating-point numbers.
+
+    Attributes
+    ----------
+    kept : list of (DeepGP, History)
+        What training had when it gave up: the last good parameters of every model. Empty elsewhere.
+    """
+
+    kept: list[Any]
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        self.kept = []
 
 
 class CholeskyError(NumericalError):

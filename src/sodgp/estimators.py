@@ -17,12 +17,14 @@ from torch import Tensor
 from sodgp.architecture import Architecture
 from sodgp.configuration import Configuration
 from sodgp.draws import FreshDraws, SharedDraws
-from sodgp.errors import InputError
+from sodgp.errors import InputError, NumericalError
 from sodgp.inference.base import TrainingSet
 from sodgp.layers.means import linear_weights, zero_weights
+from sodgp.model import DeepGP
 from sodgp.predictive import GaussianMixture
 from sodgp.subset import get_selector
-from sodgp.training.run import Settings, fit
+from sodgp.training.loop import History
+from sodgp.training.run import Problem, Settings, fit
 from sodgp.validation import check_fit_data, check_integer, check_predict_data
 
 FloatArray = NDArray[np.float64]
@@ -41,8 +43,8 @@ class DeepGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
     ----------
     inference : {"sod", "dsvi", "mean_field", "sghmc"}, default="sod"
         The inference method: subset-of-data, doubly stochastic (with one layer, SVGP), or the mean-field deep GP, which
-        needs an RBF kernel, trains two numbers for every row and hidden output, sees all rows in every step, and so takes
-        at most 5,000 rows; or stochastic gradient Hamiltonian Monte Carlo, which burns in for `max_iter` iterations and
+        needs an RBF kernel, trains two numbers for every row and hidden output, sees all rows in every step, and so
+        takes at most 5,000 rows; or stochastic gradient Hamiltonian Monte Carlo, which burns in for `max_iter` iterations and
         then takes posterior draws of the inducing outputs.
     n_layers : int, default=2
         GP layers, the last one included (paper: L). 1 is a sparse GP.
@@ -69,8 +71,8 @@ class DeepGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
         For ``"dsvi"`` and ``"sghmc"``: False keeps the inducing inputs at their k-means start (DSVI*).
     n_posterior_samples, thinning : int, default=100 and 50
         For ``"sghmc"``: posterior draws that are kept over all chains, and transitions of the sampler between two of
-        them. A prediction with T = `n_predict_samples` components takes draw floor(t S / T) of S for component t: evenly
-        spaced draws where T is smaller, every draw several times, each with another hidden sample, where it is larger.
+        them. A prediction with T = `n_predict_samples` components takes draw floor(t S / T) of S for component t:
+        evenly spaced draws where T is smaller, every draw several times, each with another hidden sample, where it is larger.
     step_size : float, default=0.01
         For ``"sghmc"``: of the sampler. One that runs away is taken back and halves it.
     n_chains : int, default=1
@@ -186,6 +188,9 @@ class DeepGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
         self.verbose = verbose
         self.callbacks = callbacks
 
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "model_")
+
     def fit(self, X: Any, y: Any) -> Self:
         """Train the deep GP.
 
@@ -207,6 +212,19 @@ class DeepGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
         NumericalError
             When training ran away and could not be brought back; the last good parameters are kept in ``model_``.
         """
+        problem, settings = self._prepare(X, y)
+        try:
+            ((model, history),) = fit(self._method, [problem], settings)
+        except NumericalError as error:
+            # Nothing of an earlier fit may be left: it would predict with the scaling of this one.
+            vars(self).pop("model_", None)
+            if error.kept:
+                self._finish(*error.kept[0])
+            raise
+        return self._finish(model, history)
+
+    def _prepare(self, X: Any, y: Any) -> tuple[Problem, Settings]:
+        """Check options and data, scale, choose the subset: everything before training."""
         config = Configuration.from_estimator(self)
         X_raw, y_raw = check_fit_data(self, X, y)
         self._y_is_vector = y_raw.ndim == 1
@@ -249,12 +267,16 @@ class DeepGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
             callbacks=config.callbacks,
         )
         self._method = method
-        self.model_, self.history_ = fit(method, architecture, data, settings, int(seeds[1]))
         self._X_s, self._y_s = data.X_s.unsqueeze(0), data.y_s.unsqueeze(0)
+        return Problem(architecture, data, int(seeds[1])), settings
+
+    def _finish(self, model: DeepGP, history: History) -> Self:
+        """Keep a trained model."""
+        self.model_, self.history_ = model, history
         if hasattr(self.model_, "diagnostics"):
             self.diagnostics_ = self.model_.diagnostics
         self.n_parameters_ = self.model_.n_parameters
-        self.n_iter_ = self.history_.iteration[-1]
+        self.n_iter_ = history.iteration[-1] if history.iteration else 0
         return self
 
     def predict(self, X: Any, return_std: bool = False, return_cov: bool = False) -> Any:

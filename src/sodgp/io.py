@@ -17,7 +17,7 @@ import os
 import secrets
 import shutil
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
@@ -219,7 +219,8 @@ def _sync_folder(folder: Path) -> None:
         return
     descriptor = os.open(folder, os.O_RDONLY)
     try:
-        os.fsync(descriptor)
+        with suppress(OSError):  # some network disks cannot; the model is in place all the same
+            os.fsync(descriptor)
     finally:
         os.close(descriptor)
 

@@ -66,4 +66,9 @@ def make_kernel(
                 f"the kernel function must return a gpytorch.kernels.Kernel, not {type(kernel).__name__}."
             )
         kernel = kernel.to(dtype)
-    return kernel.expand_batch(torch.Size([*replicates, 1])) if replicates else kernel
+    if replicates:
+        kernel = kernel.expand_batch(torch.Size([*replicates, 1]))
+        for parameter in kernel.parameters():
+            # GPyTorch expands without copying: every replicate would share one memory location.
+            parameter.data = parameter.data.clone()
+    return kernel

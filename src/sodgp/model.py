@@ -11,6 +11,7 @@ from gpytorch.constraints import GreaterThan
 from gpytorch.likelihoods import GaussianLikelihood
 from torch import Tensor, nn
 
+from sodgp.covariance import is_captureable
 from sodgp.draws import Draws
 from sodgp.layers.subset import NOISE_FLOOR, Points
 
@@ -29,6 +30,9 @@ class DeepGP(gpytorch.Module):
     replicates : torch.Size
         Leading axes of independent models.
     """
+
+    # A ModuleList; a checker cannot see that its modules are layers.
+    layers: Any
 
     def __init__(
         self,
@@ -59,6 +63,11 @@ class DeepGP(gpytorch.Module):
     def n_parameters(self) -> int:
         """Numbers that one replicate trains."""
         return sum(layer.n_parameters for layer in self.layers) + self.n_outputs
+
+    @property
+    def is_captureable(self) -> bool:
+        """Whether a training step can be recorded as a CUDA graph: our own kernels, and no priors to validate."""
+        return all(is_captureable(layer.kernel) for layer in self.layers) and not any(True for _ in self.named_priors())
 
     @property
     def last(self) -> Any:

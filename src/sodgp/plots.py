@@ -69,7 +69,14 @@ def plot_fit(
         chosen = getattr(model, "subset_indices_", np.empty(0, dtype=np.int64))
         if 0 < len(chosen) < len(X):
             ax.plot(
-                X[chosen], y[chosen], "o", mfc="none", mec=_SUBSET, markersize=7, mew=1.2, label=f"subset S ({len(chosen)})"
+                X[chosen],
+                y[chosen],
+                "o",
+                mfc="none",
+                mec=_SUBSET,
+                markersize=7,
+                mew=1.2,
+                label=f"subset S ({len(chosen)})",
             )
     ax.set_xlim(x[0], x[-1])
     return ax

@@ -440,3 +440,13 @@ def test_options_without_meaning_are_refused(option):
 def test_too_much_data_is_refused():
     with pytest.raises(InputError, match="5001 rows"):
         regressor().fit(*small_data(5001, 1))
+
+
+@pytest.mark.parametrize("n_layers", [1, 2])
+def test_a_model_file_predicts_the_same(n_layers, tmp_path):
+    X, y = small_data()
+    model = regressor(n_layers=n_layers).fit(X, y)
+    model.save(tmp_path / "m.sodgp")
+    loaded = DeepGPRegressor.load(tmp_path / "m.sodgp")
+    np.testing.assert_array_equal(loaded.predict(X), model.predict(X))
+    assert loaded.n_parameters_ == model.n_parameters_

@@ -2,8 +2,8 @@
 
 References
 ----------
-Vehtari, Gelman, Simpson, Carpenter, Bürkner (2021). Rank-normalization, folding, and localization: an improved R-hat for
-assessing convergence of MCMC. Bayesian Analysis 16(2). (Split R-hat and effective sample size: section 3; ranks and
+Vehtari, Gelman, Simpson, Carpenter, Bürkner (2021). Rank-normalization, folding, and localization: an improved R-hat
+for assessing convergence of MCMC. Bayesian Analysis 16(2). (Split R-hat and effective sample size: section 3; ranks and
 folding: section 4.)
 Geyer (1992). Practical Markov chain Monte Carlo. Statistical Science 7(4). (Initial monotone sequence.)
 """
@@ -11,7 +11,7 @@ Geyer (1992). Practical Markov chain Monte Carlo. Statistical Science 7(4). (Ini
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import NormalDist
 
 import numpy as np
@@ -58,6 +58,11 @@ class SamplerDiagnostics:
     temperature: FloatArray
     noise_share: FloatArray
 
+    def of_replicate(self, index: int) -> SamplerDiagnostics:
+        """Those of one replicate."""
+        arrays = {name: value[index] for name, value in vars(self).items() if isinstance(value, np.ndarray)}
+        return replace(self, **arrays)
+
 
 def r_hat(chains: FloatArray) -> float:
     """Rank-normalised split R-hat: the larger of that of the draws and that of their distance from the median.
@@ -103,8 +108,8 @@ def effective_sample_size(chains: FloatArray, *, ranks: bool = True) -> float:
     Returns
     -------
     float
-        ``nan`` for chains that are too short, constant or not finite. At most C n log10(C n): chains that swing back and
-        forth can do better than independent draws, but not without limit.
+        ``nan`` for chains that are too short, constant or not finite. At most C n log10(C n): chains that swing to
+        and fro can do better than independent draws, but not without limit.
     """
     if not _usable(chains):
         return math.nan

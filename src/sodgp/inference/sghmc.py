@@ -2,10 +2,10 @@
 
 References
 ----------
-Havasi, Hernández-Lobato, Murillo-Fuentes (2018). Inference in deep Gaussian processes using stochastic gradient Hamiltonian
-Monte Carlo. NeurIPS. (The method, the moving-window MCEM, and the settings that are the defaults here.)
+Havasi, Hernández-Lobato, Murillo-Fuentes (2018). Inference in deep Gaussian processes using stochastic gradient
+Hamiltonian Monte Carlo. NeurIPS. (The method, the moving-window MCEM, and the settings that are the defaults here.)
 Springenberg, Klein, Falkner, Hutter (2016). Bayesian optimization with robust Bayesian neural networks. NeurIPS. (The
-scale-adapted sampler and its automatic tuning, section 4.)
+scale-adapted sampler and its automatic tuning.)
 Chen, Fox, Guestrin (2014). Stochastic gradient Hamiltonian Monte Carlo. ICML. (Why the gradients' noise is deducted.)
 """
 
@@ -89,17 +89,17 @@ def transition(
     *,
     adapt: bool,
 ) -> tuple[SamplerState, SamplerInfo]:
-    r"""One transition of scale-adapted SGHMC (Springenberg et al. 2016, eqs. 7-9).
+    """One transition of scale-adapted SGHMC (Springenberg et al. 2016).
 
-    With :math:`\alpha` the friction and :math:`\hat V` the mean square of each coordinate's gradient,
+    With alpha the friction and V the mean square of every coordinate's gradient::
 
-    .. math:: p \leftarrow (1 - \alpha)\,p - \epsilon^2 \hat V^{-1/2} \nabla U(u)
-                  + N(0,\; 2 \epsilon^2 \alpha \hat V^{-1/2} - \epsilon^4 \hat V^{-1} \hat B), \qquad u \leftarrow u + p.
+        p <- (1 - alpha) p - epsilon^2 V^(-1/2) grad U(u) + N(0, 2 epsilon^2 alpha V^(-1/2) - epsilon^4 V^-1 B)
+        u <- u + p
 
-    :math:`\hat B` is the variance of the gradient's noise, which heats the sampler as injected noise does. Springenberg et
-    al. bound it by :math:`\hat V`, which counts the posterior's own spread in; the reference program leaves it out. Here it
-    is estimated from gradients in succession. For a Gaussian target the stationary variance of u is then exact up to a
-    factor 1 / (1 - h / (4 - 2 alpha)), h = epsilon^2 V_hat^(-1/2) times the curvature.
+    B is the variance of the gradient's noise, which heats the sampler as injected noise does. Springenberg et al. put V
+    in its place, which counts the posterior's own spread in; the reference program leaves it out. Here it is estimated
+    from gradients in succession. For a Gaussian target the stationary variance of u is then exact up to a factor
+    1 / (1 - h / (4 - 2 alpha)), where h is epsilon^2 V^(-1/2) times the curvature.
 
     Parameters
     ----------
@@ -108,10 +108,8 @@ def transition(
         Unbiased estimate of grad U at the position.
     normal : Tensor of shape [..., C, P]
         Standard normal numbers.
-    step_size : float or Tensor
-        epsilon.
-    friction : float
-        alpha, the share of the momentum that is lost in a transition.
+    step_size, friction : float
+        epsilon, and alpha, the share of the momentum that is lost in a transition.
     adapt : bool
         Tune the moving averages: in burn-in only, since a sampler that goes on tuning leaves its target.
 
@@ -146,16 +144,16 @@ def transition(
 
 @dataclass(frozen=True)
 class StochasticGradientHMC:
-    r"""Samples of p(u | y) for the whitened inducing outputs of all layers, hyper-parameters by moving-window MCEM.
+    """Samples of p(u | y) for the whitened inducing outputs of all layers, hyper-parameters by moving-window MCEM.
 
     The potential, with one draw of the hidden layers given u and all N rows as data::
 
         U(u) = - N/B sum_{n in B} log N(y_n; m_n, V_n + sigma^2)  -  sum_l log N(u^l; 0, I)
 
     m and V are the last layer's moments given u^L and one draw f^(L-1) of the layers below, each row from its own
-    marginal N(mean(z) + A'u, V). The likelihood is the log of the last layer's Gaussian predictive at that draw, as in the
-    reference program; it is an unbiased estimate of E log p(y | u, f^(L-1)), not of log p(y | u), so for several layers
-    the target is the posterior under that (lower) likelihood. With one layer it is exact for independent residuals.
+    marginal N(mean(z) + A'u, V). The likelihood is the log of the last layer's Gaussian predictive at that draw, as in
+    the reference program: an unbiased estimate of E log p(y | u, f^(L-1)), not of log p(y | u), so with several layers
+    the target is the posterior under that (lower) likelihood. With one layer nothing is estimated.
 
     Parameters
     ----------
@@ -188,10 +186,8 @@ class StochasticGradientHMC:
         for layer in layers:
             # Sampled, never optimised.
             layer.q_mean.requires_grad_(False)
-            size, width = layer.q_mean.shape[-2:]
-            layer.register_buffer(
-                "posterior_draws", layer.q_mean.new_zeros(*architecture.replicates, self.n_draws, size, width)
-            )
+            room = layer.q_mean.new_zeros(*architecture.replicates, self.n_draws, *layer.q_mean.shape[-2:])
+            layer.register_buffer("posterior_draws", room)
         return DeepGP(
             layers,
             n_outputs=architecture.n_outputs,
@@ -200,17 +196,7 @@ class StochasticGradientHMC:
         )
 
     def log_joint(self, model: DeepGP, u: Sequence[Tensor], batch: Batch, draws: Draws) -> Terms:
-        """The two terms of minus the potential for every chain, each [*replicates, C].
-
-        Parameters
-        ----------
-        model : DeepGP
-        u : sequence of Tensor of shape [*replicates, C, M, D]
-            One for each layer.
-        batch : Batch
-        draws : Draws
-            With as many samples as there are chains.
-        """
+        """The two terms of -U(u) for every chain, [*replicates, C]; u of every layer is [*replicates, C, M, D]."""
         points = model.propagate_given(Points(batch.X_s, batch.X_b), draws, "marginal", u)
         last = model.last.marginals(points.rest, u[-1])
         variance = last.variance + model.noise_variance[..., None, :]
@@ -228,8 +214,8 @@ class StochasticGradientHMC:
     def predict(self, model: DeepGP, X_s: Tensor, y_s: Tensor, X: Tensor, draws: Draws) -> tuple[Tensor, Tensor]:
         """One Gaussian for each pair (posterior draw, hidden draw); `X_s` and `y_s` are not used.
 
-        Component t of T takes posterior draw floor(t S / T) of S: each once for T = S; evenly spaced ones for T < S; and
-        each about T / S times, with another hidden draw every time, for T > S.
+        Component t of T takes posterior draw floor(t S / T) of S: each once for T = S; evenly spaced ones for T < S;
+        and each about T / S times, with another hidden draw every time, for T > S.
         """
         T = draws.n_samples
         chosen = torch.arange(T, device=X.device) * self.n_draws // T
@@ -238,7 +224,7 @@ class StochasticGradientHMC:
         return model.last.marginals(points.rest, u[-1])
 
     def predict_joint(self, model: DeepGP, X_s: Tensor, y_s: Tensor, X: Tensor, draws: Draws) -> tuple[Tensor, Tensor]:
-        """Mean [..., T, N, P] and covariance [..., T, P, N, N] of f at X, each sample with a posterior draw at random."""
+        """Mean [..., T, N, P] and covariance [..., T, P, N, N] of f at X, each with a random posterior draw."""
         uniform = torch.special.ndtr(draws.subset(1, 1)[..., 0, 0])
         chosen = (uniform * self.n_draws).long().clamp_max(self.n_draws - 1)
         chosen = chosen.expand(*model.replicates, draws.n_samples)[..., None, None]

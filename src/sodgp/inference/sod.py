@@ -82,8 +82,12 @@ class SubsetOfData:
         return with_log_prior(terms, model)
 
     def predict(self, model: DeepGP, X_s: Tensor, y_s: Tensor, X: Tensor, draws: Draws) -> tuple[Tensor, Tensor]:
-        """Eq. (prediction): test rows take the batch's place; one Gaussian for each sample."""
-        points, _ = model.propagate(Points(X_s, X), draws, self.coupling)
+        """Eq. (prediction): test rows take the batch's place; one Gaussian for each sample.
+
+        A row's marginal is the same under ``"joint"`` and ``"ancestral"`` coupling, and the latter looks at each row alone.
+        """
+        coupling = "ancestral" if self.coupling == "joint" else self.coupling
+        points, _ = model.propagate(Points(X_s, X), draws, coupling)
         last = model.last.label_informed(points, y_s, label_noise(model))
         return last.mean, last.variance
 

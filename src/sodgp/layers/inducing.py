@@ -122,7 +122,10 @@ class InducingLayer(gpytorch.Module):
         return condition(self.kernel, Z, flat, self.jitter, layer=self.index, nugget=nugget)
 
     def marginals(self, Z_b: Tensor, u: Tensor | None = None) -> Moments:
-        """q(f) at rows [..., T, B, D_in]: mean(z) + A' m and V + |C_d' A|^2; given u [..., T, M, D], mean(z) + A' u and V."""
+        """q(f) at rows [..., T, B, D_in]: mean(z) + A' m and V + |C_d' A|^2.
+
+        Given u [..., T, M, D], one for each sample, p(f | u) instead: mean(z) + A' u and V.
+        """
         samples, rows = Z_b.shape[-3:-1]
         cond = self.condition(Z_b)
         if u is not None:
@@ -158,7 +161,7 @@ class InducingLayer(gpytorch.Module):
         return Points(points.subset, f)
 
     def joint_moments(self, Z_b: Tensor, u: Tensor | None = None) -> tuple[Tensor, Tensor]:
-        """Mean [..., T, B, D] and full covariance [..., T, D, B, B] of f at rows [..., T, B, D_in]; given `u`, of its conditional."""
+        """Mean [..., T, B, D] and full covariance [..., T, D, B, B] of f, or of f given u, at rows [..., T, B, D_in]."""
         noise = self.noise_variance
         nugget = None if noise is None else noise[..., None, None, None]
         Z = self.inducing_inputs.unsqueeze(-3)

@@ -173,9 +173,7 @@ class SubsetLayer(gpytorch.Module):
         cond, q_hat, mean_b = self._label_informed(points, y_s, noise_variance)
         mean, variance = cond.totals_under(*q_hat.w)
         subset_variance = q_hat.f.factor.square().sum((-2, -1))
-        return Posterior(
-            q_hat.f.mean, subset_variance.unsqueeze(-2), mean_b + mean, variance.unsqueeze(-2), q_hat.kl
-        )
+        return Posterior(q_hat.f.mean, subset_variance.unsqueeze(-2), mean_b + mean, variance.unsqueeze(-2), q_hat.kl)
 
     def label_informed_joint(self, points: Points, y_s: Tensor, noise_variance: Tensor) -> tuple[Tensor, Tensor]:
         """Mean [..., T, B, P] and full covariance [..., T, P, B, B] of f at the other rows."""

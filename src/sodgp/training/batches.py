@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor
 
@@ -11,46 +13,51 @@ from sodgp.inference.base import Batch, TrainingSet
 class Batcher:
     """Batches without replacement, reshuffled when a pass is over; the whole rest at once where it fits.
 
+    `advance` chooses the next rows, `batch` looks them up. The rows stand in one fixed tensor on the device, so that a
+    recorded step sees new rows at every replay.
+
     Parameters
     ----------
     data : TrainingSet
     batch_rows : int
         Rows of the rest in a batch.
-    generators : list of torch.Generator
-        One for each replicate (one without replicates).
+    generators : sequence of torch.Generator
+        On the CPU; one for each replicate (one without replicates).
     """
 
-    def __init__(self, data: TrainingSet, batch_rows: int, generators: list[torch.Generator]) -> None:
+    def __init__(self, data: TrainingSet, batch_rows: int, generators: Sequence[torch.Generator]) -> None:
         self.data = data
         self.batch_rows = min(batch_rows, data.n_rest)
         self.generators = generators
         self.scale = data.n_rest / self.batch_rows if self.batch_rows else 0.0
+        self.is_full = self.batch_rows == data.n_rest
+        shape = (*data.X_r.shape[:-2], self.batch_rows)
+        self._rows = torch.empty(shape, dtype=torch.int64, device=data.X_r.device)
         self._order: Tensor | None = None
         self._position = 0
 
-    @property
-    def is_full(self) -> bool:
-        """Whether every batch is the whole rest."""
-        return self.batch_rows == self.data.n_rest
-
-    def rows(self) -> Tensor:
-        """Indices of the next batch, [*replicates, B], on the CPU; a pass's last incomplete batch is dropped."""
+    def advance(self) -> None:
+        """Choose the rows of the next batch; a pass's last, incomplete batch is dropped."""
+        if self.is_full:
+            return
         if self._order is None or self._position + self.batch_rows > self.data.n_rest:
             orders = [torch.randperm(self.data.n_rest, generator=generator) for generator in self.generators]
-            self._order = torch.stack(orders) if self.data.X_r.dim() > 2 else orders[0]
-            self._position = 0
+            order = torch.stack(orders) if self.data.X_r.dim() > 2 else orders[0]
+            self._order, self._position = order.to(self._rows.device), 0
         start, self._position = self._position, self._position + self.batch_rows
-        return self._order[..., start : self._position]
+        self._rows.copy_(self._order[..., start : self._position])
 
-    def batch(self, rows: Tensor | None) -> Batch:
-        """The batch with those rows of the rest; all of it for None."""
+    def batch(self) -> Batch:
+        """The present batch, every tensor with the sample axis in place."""
         data = self.data
-        X_r, y_r = data.X_r, data.y_r
-        if rows is not None:
-            index = rows.to(X_r.device).unsqueeze(-1)
-            X_r, y_r = (t.gather(-2, index.expand(*index.shape[:-1], t.shape[-1])) for t in (X_r, y_r))
-        return Batch(*(t.unsqueeze(-3) for t in (data.X_s, data.y_s, X_r, y_r)), scale=self.scale)
+        X_b, y_b = data.X_r, data.y_r
+        if not self.is_full:
+            index = self._rows.unsqueeze(-1)
+            X_b, y_b = (t.gather(-2, index.expand(*index.shape[:-1], t.shape[-1])) for t in (X_b, y_b))
+        X_s, y_s, X_b, y_b = (t.unsqueeze(-3) for t in (data.X_s, data.y_s, X_b, y_b))
+        return Batch(X_s, y_s, X_b, y_b, scale=self.scale)
 
     def next(self) -> Batch:
-        """The next batch."""
-        return self.batch(None if self.is_full else self.rows())
+        """Choose the next rows and look them up."""
+        self.advance()
+        return self.batch()

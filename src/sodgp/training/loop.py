@@ -7,13 +7,12 @@ import time
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from sodgp.errors import ConfigurationError, NumericalError, NumericalWarning
-from sodgp.inference.base import Terms
+from sodgp.training.steps import Snapshot, Step
 
 SCHEDULES = ("constant", "cosine")
 
@@ -71,12 +70,12 @@ class History:
     rollbacks: int = 0
     stopped: str = "max_iter"
 
-    def log(self, state: TrainingState) -> None:
+    def log(self, iteration: int, terms: dict[str, float], seconds: float) -> None:
         """Append one entry."""
-        self.iteration.append(state.iteration)
-        self.bound.append(state.bound)
-        self.seconds.append(state.seconds)
-        for name, value in state.terms.items():
+        self.iteration.append(iteration)
+        self.bound.append(math.fsum(terms.values()))
+        self.seconds.append(seconds)
+        for name, value in terms.items():
             self.terms.setdefault(name, []).append(value)
 
 
@@ -112,76 +111,16 @@ class Schedule:
         return self.learning_rate * (0.01 + 0.99 * 0.5 * (1.0 + math.cos(math.pi * fall)))
 
 
-class EagerStep:
-    """One step of Adam on minus the bound, operation by operation.
-
-    Parameters
-    ----------
-    model : nn.Module
-    objective : function () -> Terms
-        Draws its own batch and noise.
-    learning_rate : float
-    """
-
-    def __init__(self, model: nn.Module, objective: Callable[[], Terms], learning_rate: float) -> None:
-        self.objective = objective
-        self.parameters = [p for p in model.parameters() if p.requires_grad]
-        self.optimizer = torch.optim.Adam(self.parameters, lr=learning_rate, fused=True)
-
-    def set_learning_rate(self, rate: float) -> None:
-        """Use this rate from now on."""
-        for group in self.optimizer.param_groups:
-            group["lr"] = rate
-
-    def __call__(self) -> Terms:
-        """Step once; the terms before the step, detached.
-
-        Raises
-        ------
-        NumericalError
-            When the bound is not finite; the parameters are then untouched.
-        """
-        terms = self.objective()
-        loss = -torch.stack(list(terms.values())).sum()
-        if not loss.is_cuda and not bool(torch.isfinite(loss)):
-            raise NumericalError("the bound is not finite.")
-        self.optimizer.zero_grad(set_to_none=True)
-        loss.backward()
-        self.optimizer.step()
-        return {name: value.detach() for name, value in terms.items()}
-
-
-class Snapshot:
-    """Parameters and optimiser state at a moment known to be good."""
-
-    def __init__(self, parameters: Sequence[nn.Parameter], optimizer: torch.optim.Optimizer) -> None:
-        self.values = [p.detach().clone() for p in parameters]
-        self.optimizer = {
-            p: {k: v.clone() if isinstance(v, Tensor) else v for k, v in state.items()}
-            for p, state in optimizer.state.items()
-        }
-
-    def restore(self, parameters: Sequence[nn.Parameter], optimizer: torch.optim.Optimizer) -> None:
-        """Put everything back, in place."""
-        with torch.no_grad():
-            for p, value in zip(parameters, self.values, strict=True):
-                p.copy_(value)
-        for p, state in optimizer.state.items():
-            good = self.optimizer.get(p)
-            for key, value in state.items():
-                if isinstance(value, Tensor):
-                    value.copy_(good[key]) if good is not None else value.zero_()
-
-
 def train(
-    step: EagerStep,
+    step: Step,
     model: nn.Module,
     schedule: Schedule,
     *,
+    replicates: int = 1,
     callbacks: Sequence[Callback] = (),
     log_every: int = 50,
     max_rollbacks: int = 6,
-) -> History:
+) -> list[History]:
     """Run the step `schedule.max_iter` times.
 
     At every logged iteration the parameters are checked and kept. When the bound or a parameter stops being finite, or a
@@ -190,23 +129,31 @@ def train(
 
     Parameters
     ----------
-    step : EagerStep
+    step : Step
     model : nn.Module
     schedule : Schedule
+    replicates : int
+        Models that train in this one program.
     callbacks : sequence of functions of TrainingState
         Called at logged iterations; one that returns True ends training.
     log_every : int
     max_rollbacks : int
         After so many the error is raised, with the last good parameters in place.
 
+    Returns
+    -------
+    list of History
+        One for each replicate.
+
     Raises
     ------
     NumericalError
         With layer, condition and what to try.
     """
-    history, began = History(), time.perf_counter()
+    histories, began = [History() for _ in range(replicates)], time.perf_counter()
+    rollbacks = 0
     good, good_iteration, shrink = Snapshot(step.parameters, step.optimizer), 0, 1.0
-    iteration = 0
+    iteration, stopped = 0, "max_iter"
     try:
         while iteration < schedule.max_iter:
             iteration += 1
@@ -216,45 +163,47 @@ def train(
                 terms = step()
                 if iteration % log_every and iteration != schedule.max_iter and iteration != 1:
                     continue
-                values = {name: float(value.mean()) for name, value in terms.items()}
+                values = {name: value.double().reshape(-1).tolist() for name, value in terms.items()}
                 _check(values, step.parameters)
             except NumericalError as error:
                 good.restore(step.parameters, step.optimizer)
-                history.rollbacks += 1
-                if history.rollbacks > max_rollbacks:
-                    raise _give_up(error, history.rollbacks - 1, good_iteration)
+                rollbacks += 1
+                if rollbacks > max_rollbacks:
+                    _say_what_was_tried(error, max_rollbacks, good_iteration)
+                    raise
                 iteration, shrink = good_iteration, 0.5 * shrink
                 continue
             good, good_iteration = Snapshot(step.parameters, step.optimizer), iteration
-            state = TrainingState(
-                iteration, schedule.max_iter, sum(values.values()), values, time.perf_counter() - began, rate, model
-            )
-            history.log(state)
-            if any([callback(state) for callback in callbacks]):
-                history.stopped = "callback"
+            seconds = time.perf_counter() - began
+            for replicate, history in enumerate(histories):
+                history.log(iteration, {name: value[replicate] for name, value in values.items()}, seconds)
+            means = {name: math.fsum(value) / replicates for name, value in values.items()}
+            state = TrainingState(iteration, schedule.max_iter, math.fsum(means.values()), means, seconds, rate, model)
+            answers = [callback(state) for callback in callbacks]
+            if any(answers):
+                stopped = "callback"
                 break
     except KeyboardInterrupt:
-        history.stopped = "interrupted"
+        stopped = "interrupted"
         warnings.warn(
             f"training was interrupted at iteration {iteration}; the model is usable as it is.",
             NumericalWarning,
             stacklevel=2,
         )
-    return history
+    for history in histories:
+        history.rollbacks, history.stopped = rollbacks, stopped
+    return histories
 
 
-def _check(values: dict[str, Any], parameters: Sequence[nn.Parameter]) -> None:
-    if not all(math.isfinite(value) for value in values.values()):
+def _check(values: dict[str, list[float]], parameters: Sequence[nn.Parameter]) -> None:
+    if not all(math.isfinite(number) for value in values.values() for number in value):
         raise NumericalError("the bound is not finite.")
     if not all(bool(torch.isfinite(p).all()) for p in parameters):
         raise NumericalError("a parameter is not finite.")
 
 
-def _give_up(error: NumericalError, rollbacks: int, iteration: int) -> NumericalError:
-    """The same error, with what was tried."""
+def _say_what_was_tried(error: NumericalError, rollbacks: int, iteration: int) -> None:
     error.args = (
         f"{error.args[0]} Training went back {rollbacks} times and halved its step each time; the parameters of"
         f" iteration {iteration} are kept.",
-        *error.args[1:],
     )
-    return error

@@ -11,11 +11,22 @@ from sodgp.draws import Draws
 from sodgp.errors import CholeskyError, NumericalError, SamplerDivergedError
 from sodgp.inference.base import Terms
 from sodgp.inference.diagnostics import FloatArray, SamplerDiagnostics, over_chains
-from sodgp.inference.sghmc import SamplerInfo, SamplerState, StochasticGradientHMC, start, transition, unflatten
+from sodgp.inference.sghmc import (
+    SamplerInfo,
+    SamplerState,
+    StochasticGradientHMC,
+    flatten,
+    start,
+    transition,
+    unflatten,
+)
 from sodgp.model import DeepGP
 from sodgp.training.batches import Batcher
-from sodgp.training.loop import Callback, EagerStep, History, Schedule, Snapshot, train
+from sodgp.training.loop import Callback, History, Schedule, train
+from sodgp.training.steps import Snapshot
 
+# By how much the potential may rise above its start, for every target and every number sampled.
+_NATS_A_NUMBER = 10.0
 # Mean p^2 over its stationary variance: a sampler this hot jumps about, even where it stays within bounds.
 _LARGEST_TEMPERATURE = 10.0
 _DIAGNOSED_ROWS = 16
@@ -23,8 +34,8 @@ _MAX_HALVINGS = 6
 _ADVICE = "Try a smaller step_size, a longer burn-in (max_iter), a larger batch_size, or a smaller learning_rate."
 
 
-class SamplingStep(EagerStep):
-    """One transition of the sampler with adaptation, then one step of Adam at a recent sample of u (moving-window MCEM).
+class SamplingStep:
+    """One transition with adaptation, then one step of Adam at a recent sample of u (moving-window MCEM).
 
     Everything that a step changes is in `parameters`, so that the training loop's roll-back restores the sampler too. A
     transition that leaves the sane region makes its log density NaN, which the loop takes for what it is without a wait
@@ -35,7 +46,7 @@ class SamplingStep(EagerStep):
     model : DeepGP
     method : StochasticGradientHMC
     batcher : Batcher
-        The two halves of a step take a batch each.
+        Both halves of a step see the same batch.
     draws : Draws
         Fresh ones, with as many samples as there are chains.
     schedule : Schedule
@@ -47,20 +58,25 @@ class SamplingStep(EagerStep):
     ) -> None:
         self.model, self.method, self.batcher, self.draws, self.schedule = model, method, batcher, draws, schedule
         hyper_parameters = [p for p in model.parameters() if p.requires_grad]
-        self.optimizer = torch.optim.Adam(hyper_parameters, lr=schedule.learning_rate, fused=True)
+        self.optimizer: torch.optim.Optimizer = torch.optim.Adam(
+            hyper_parameters, lr=schedule.learning_rate, fused=True
+        )
         like = model.last.q_mean
-        size = sum(layer.q_mean.shape[-2:].numel() for layer in model.layers)
-        origin = like.new_zeros(*model.replicates, method.n_chains, size)
-        self.state = SamplerState(*map(_constant, start(origin)))
+        origin = flatten([layer.q_mean for layer in model.layers]).unsqueeze(-2)
+        origin = origin.expand(*model.replicates, method.n_chains, -1)
+        self.state = SamplerState(*(_constant(part) for part in start(origin)))
         self.recent = _constant(origin.new_zeros(method.window, *origin.shape))
         self.count = _constant(torch.zeros((), dtype=torch.int64, device=like.device))
         self.iteration = _constant(torch.zeros((), dtype=torch.int64))
         self.step_size = like.new_tensor(method.step_size)
+        self._first = origin[..., 0].clone()
+        self._margin = _NATS_A_NUMBER * (batcher.data.y_r.shape[-2:].numel() + origin.shape[-1])
         self.parameters = [*hyper_parameters, *self._sampler()]
 
     def set_learning_rate(self, rate: float) -> None:
         """Use this rate for Adam, and the step size divided by what the loop has divided its rate by."""
-        super().set_learning_rate(rate)
+        for group in self.optimizer.param_groups:
+            group["lr"] = rate
         shrink = rate / self.schedule.at(int(self.iteration) + 1)
         self.step_size.fill_(shrink * self.method.step_size)
 
@@ -72,10 +88,14 @@ class SamplingStep(EagerStep):
         SamplerDivergedError
             On the CPU, at once; elsewhere the terms are NaN.
         """
-        self.iteration += 1
+        self.batcher.advance()
+        self.iteration.add_(1)
         values, info = self.sample(adapt=True)
         terms = {name: value.mean(-1) for name, value in values.items()}
-        terms["log_density"] = torch.where(info.is_sane.all(-1), terms["log_density"], torch.nan)
+        # The posterior's typical potential is below that of u = 0 but for half a nat a coordinate.
+        potential = -torch.stack(list(values.values())).sum(0)
+        self._first.copy_(torch.where(self.count == 0, potential, self._first))
+        terms["log_density"] = torch.where(self.is_sane(potential, info).all(-1), terms["log_density"], torch.nan)
         total = torch.stack(list(terms.values())).sum()
         if not total.is_cuda and not bool(torch.isfinite(total)):
             raise SamplerDivergedError(f"the sampler left every sane region. {_ADVICE}")
@@ -86,16 +106,18 @@ class SamplingStep(EagerStep):
         """One transition; minus the potential before it, term by term and chain by chain, [*replicates, C]."""
         position = self.state.position.detach().requires_grad_(True)
         u = unflatten(self.model, position)
-        terms = self.method.log_joint(self.model, u, self.batcher.next(), self.draws)
+        terms = self.method.log_joint(self.model, u, self.batcher.batch(), self.draws)
         (gradient,) = torch.autograd.grad(-torch.stack(list(terms.values())).sum(), position)
         normal = self.draws.subset(1, position.shape[-1]).squeeze(-2)
         with torch.no_grad():
-            state, info = transition(
-                self.state, gradient, normal, self.step_size, self.method.friction, adapt=adapt
-            )
+            state, info = transition(self.state, gradient, normal, self.step_size, self.method.friction, adapt=adapt)
             for old, new in zip(self.state, state, strict=True):
                 old.copy_(new)
         return {name: value.detach() for name, value in terms.items()}, info
+
+    def is_sane(self, potential: Tensor, info: SamplerInfo) -> Tensor:
+        """Whether position and potential of every chain are finite and within bounds, [*replicates, C]."""
+        return info.is_sane & (potential < self._first + self._margin)
 
     def snapshot(self) -> Snapshot:
         """The sampler as it is; hyper-parameters stay out."""
@@ -114,13 +136,13 @@ class SamplingStep(EagerStep):
         """Put u into the window, take one sample of the window for each replicate, and follow its gradient."""
         size = self.recent.shape[0]
         self.recent.index_copy_(0, (self.count % size).unsqueeze(0), self.state.position.unsqueeze(0))
-        self.count += 1
+        self.count.add_(1)
         filled = self.count.clamp_max(size)
         uniform = torch.special.ndtr(self.draws.subset(1, 1)[..., 0, 0, 0])
         chosen = torch.minimum((uniform * filled).long(), filled - 1)
         position = torch.take_along_dim(self.recent, chosen[None, ..., None, None], 0).squeeze(0)
         u = unflatten(self.model, position)
-        terms = self.method.log_joint(self.model, u, self.batcher.next(), self.draws)
+        terms = self.method.log_joint(self.model, u, self.batcher.batch(), self.draws)
         loss = -terms["log_density"].mean(-1).sum()
         prior = self.model.log_prior()
         if prior is not None:
@@ -138,11 +160,11 @@ def fit_by_sampling(
     schedule: Schedule,
     *,
     callbacks: Sequence[Callback] = (),
-) -> History:
+) -> list[History]:
     """Burn in for `schedule.max_iter` iterations, then fill the model's ``posterior_draws`` and ``diagnostics``.
 
     Hyper-parameters and adaptation move in burn-in only. Progress and callbacks see burn-in; the
-    ``n_draws / n_chains * thinning`` transitions behind it are about half as dear each.
+    ``n_draws / n_chains * thinning`` transitions behind it are about half as dear each. One `History` a replicate.
 
     Raises
     ------
@@ -151,7 +173,7 @@ def fit_by_sampling(
     """
     step = SamplingStep(model, method, batcher, draws, schedule)
     try:
-        history = train(step, model, schedule, callbacks=callbacks)
+        histories = train(step, model, schedule, replicates=model.replicates.numel(), callbacks=callbacks)
     except (CholeskyError, SamplerDivergedError):
         raise
     except NumericalError as error:
@@ -160,7 +182,7 @@ def fit_by_sampling(
     positions, potential, info = collect(step)
     keep(model, positions)
     model.diagnostics = _diagnose(step, potential, info)
-    return history
+    return histories
 
 
 def collect(step: SamplingStep) -> tuple[Tensor, Tensor, SamplerInfo]:
@@ -189,11 +211,12 @@ def _try_to_collect(step: SamplingStep) -> tuple[Tensor, Tensor, SamplerInfo] | 
     positions, potentials, temperatures = [], [], []
     for _ in range(step.method.n_draws // step.method.n_chains):
         for _ in range(step.method.thinning):
+            step.batcher.advance()
             terms, info = step.sample(adapt=False)
             temperatures.append(info.temperature)
         potential = -torch.stack(list(terms.values())).sum(0)
         # The only wait for the device: once for every draw that is kept.
-        if not bool((info.is_sane & torch.isfinite(potential)).all()):
+        if not bool(step.is_sane(potential, info).all()):
             return None
         positions.append(step.state.position.detach().clone())
         potentials.append(potential)

@@ -1,0 +1,201 @@
+"""The command line: what it writes, what it says, and its exit codes."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+from typer.testing import CliRunner
+
+import sodgp
+from sodgp import DeepGPRegressor
+from sodgp.cli import app
+
+QUICK = ["--max-iter", "3", "--subset-size", "10"]
+
+
+@pytest.fixture
+def table(tmp_path):
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(rng.normal(size=(30, 2)), columns=["a", "b"])
+    frame["y"], frame["z"] = 100 + 10 * frame["a"], frame["b"]
+    frame.to_csv(tmp_path / "data.csv", index=False)
+    return frame
+
+
+@pytest.fixture
+def go(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+    def invoke(*arguments, code=0):
+        result = CliRunner().invoke(app, [str(argument) for argument in arguments])
+        assert result.exit_code == code, result.output + repr(result.exception)
+        assert "Traceback" not in result.output
+        return result
+
+    return invoke
+
+
+def test_fit_predict_info(go, table, tmp_path):
+    result = go("fit", "data.csv", "--target", "y", "--out", "model/", *QUICK)
+    for word in ("rows", "parameters", "bound", "seconds", "saved to"):
+        assert word in result.stdout
+    table[["b", "a"]].to_csv("new.csv", index=False)  # another order of the columns
+    result = go("predict", "model/", "new.csv", "--out", "p.csv", code=1)
+    assert "'z'" in result.stderr  # z was an input
+    table[["z", "b", "a", "y"]].assign(id=1).to_csv("new.csv", index=False)
+    result = go("predict", "model/", "new.csv", "--out", "p.csv")
+    assert "column 'y' is the target; ignored" in result.stderr
+    assert "column 'id' is no input" in result.stderr
+    found = pd.read_csv("p.csv")
+    assert list(found) == ["mean", "std", "q0.05", "q0.5", "q0.95"]
+    mean, std = DeepGPRegressor.load("model").predict(table[["a", "b", "z"]], return_std=True)
+    np.testing.assert_allclose(found["mean"], mean, rtol=1e-12)
+    np.testing.assert_allclose(found["std"], std, rtol=1e-12)
+    assert (found["q0.05"] < found["q0.5"]).all()
+    assert (found["q0.5"] < found["q0.95"]).all()
+    assert "3 (a, b, z)" in go("info", "model").stdout
+
+
+@pytest.mark.parametrize("suffix", [".parquet", ".tsv", ".csv.gz"])
+def test_several_targets_and_other_tables(go, table, suffix):
+    table.to_parquet("data.parquet")
+    go("fit", "data.parquet", "--target", "y", "--target", "z", "--out", "m.sodgp", "--quiet", *QUICK)
+    go("predict", "m.sodgp", "data.csv", "--out", f"p{suffix}", "--quantiles", "0.1,0.9")
+    found = (
+        pd.read_parquet("p.parquet") if suffix == ".parquet" else pd.read_csv(f"p{suffix}", sep=None, engine="python")
+    )
+    assert list(found) == [f"{target}_{name}" for target in "yz" for name in ("mean", "std", "q0.1", "q0.9")]
+    assert len(found) == 30
+
+
+def test_options_reach_the_model_and_the_seed_counts(go, table):
+    options = [
+        "--layers",
+        "3",
+        "--hidden-width",
+        "2",
+        "--subset",
+        "random",
+        "--kernel",
+        "matern32",
+        "--dtype",
+        "float32",
+    ]
+    options += ["--learning-rate", "0.02", "--batch-size", "20", "--device", "cpu", "--threads", "1", "--quiet"]
+    for out, seed in (("m1", 5), ("m2", 5), ("m3", 6)):
+        assert not go("fit", "data.csv", "--target", "y", "--out", out, "--seed", seed, *options, *QUICK).output
+    models = [DeepGPRegressor.load(out) for out in ("m1", "m2", "m3")]
+    wanted = {"n_layers": 3, "hidden_width": 2, "subset": "random", "kernel": "matern32", "dtype": "float32"}
+    assert wanted.items() <= models[0].get_params().items()
+    assert (models[0].learning_rate, models[0].batch_size, models[0].max_iter) == (0.02, 20, 3)
+    first, same, other = (model.predict(table[["a", "b", "z"]]) for model in models)
+    assert (first == same).all()
+    assert (first != other).any()
+
+
+def test_a_model_without_names_takes_columns_by_order(go, table):
+    DeepGPRegressor(max_iter=2).fit(table[["a", "b"]].to_numpy(), table["y"]).save("m")
+    table[["a", "b"]].to_csv("new.csv", index=False)
+    go("predict", "m", "new.csv", "--out", "p.csv", "--quantiles", "")
+    assert list(pd.read_csv("p.csv")) == ["mean", "std"]
+    assert "takes 2 inputs" in go("predict", "m", "data.csv", "--out", "p.csv", code=1).stderr
+
+
+def test_warnings_are_one_line(go, table):
+    result = go("fit", "data.csv", "--target", "y", "--out", "m", "--max-iter", "2", "--subset-size", "99", "--quiet")
+    assert result.stderr.startswith("Warning: subset_size=99 is more than the 30 rows")
+    assert result.stderr.count("\n") == 1
+
+
+def test_a_model_is_replaced_and_nothing_else(go, table, tmp_path):
+    go("fit", "data.csv", "--target", "y", "--out", "model", *QUICK)
+    go("fit", "data.csv", "--target", "z", "--out", "model", *QUICK)
+    assert json.loads((tmp_path / "model" / "model.json").read_text())["target_names"] == ["z"]
+    content = (tmp_path / "data.csv").read_bytes()
+    # A million steps: refused before training, not after.
+    result = go("fit", "data.csv", "--target", "y", "--out", "data.csv", "--max-iter", "1000000", code=1)
+    assert "not a sodgp model and is not overwritten" in result.stderr
+    assert (tmp_path / "data.csv").read_bytes() == content
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (["missing.csv"], 1, "missing.csv does not exist"),
+        (["empty.csv"], 1, "empty.csv is empty"),
+        (["header.csv"], 1, "no rows"),
+        (["data.xlsx"], 1, "cannot tell what kind of table"),
+        (["data.csv", "--target", "Y1"], 1, "no column 'Y1'"),
+        (["text.csv"], 1, "'colour', 'shape' hold text"),
+        (["texty.csv"], 1, "'y' holds text"),
+        (["gaps.csv"], 1, "missing or infinite values in 'b', first in row 3"),
+        (["data.csv", "--kernel", "foo"], 2, "choose one of 'rbf'"),
+        (["data.csv", "--subset", "foo"], 2, "choose one of 'kmeans'"),
+        (["data.csv", "--inference", "foo"], 2, "choose one of 'sod'"),
+        (["data.csv", "--dtype", "int8"], 2, "choose one of 'float64'"),
+        (["data.csv", "--device", "toaster"], 2, "'auto', 'cpu' or 'cuda'"),
+        (["data.csv", "--layers", "0"], 2, "n_layers must be an integer of at least 1"),
+        (["data.csv", "--max-iter", "-3"], 2, "max_iter must be"),
+        (["data.csv", "--learning-rate", "-1"], 2, "learning_rate must be a positive number"),
+        (["data.csv", "--batch-size", "5"], 2, "batch_size=5"),
+        (["data.csv", "--layers", "two"], 2, "a valid integer"),
+        (["data.csv", "--unknown"], 2, "No such option"),
+    ],
+)
+def test_bad_input_to_fit(go, table, tmp_path, arguments, code, message):
+    (tmp_path / "empty.csv").touch()
+    (tmp_path / "header.csv").write_text("a,y\n")
+    table.assign(colour="red", shape="round").to_csv("text.csv", index=False)
+    table.assign(y="high").to_csv("texty.csv", index=False)
+    table.assign(b=table["b"].where(table.index != 2)).to_csv("gaps.csv", index=False)
+    target = [] if "--target" in arguments else ["--target", "y"]
+    result = go("fit", *arguments, *target, "--out", "model", *([] if "--max-iter" in arguments else QUICK), code=code)
+    assert message in result.stderr
+    assert not (tmp_path / "model").exists()
+    if code == 1 or "must" in message or "choose" in message:
+        assert result.stderr.startswith("Error: ")
+        assert result.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (["nowhere", "data.csv", "--out", "p.csv"], 1, "nowhere does not exist"),
+        (["data.csv", "data.csv", "--out", "p.csv"], 1, "not a sodgp model"),
+        (["model", "missing.csv", "--out", "p.csv"], 1, "missing.csv does not exist"),
+        (["model", "few.csv", "--out", "p.csv"], 1, "lacks input columns of the model: 'b', 'z'"),
+        (["model", "gaps.csv", "--out", "p.csv"], 1, "missing or infinite values in 'a', first in row 1"),
+        (["model", "data.csv", "--out", "p.docx"], 2, "must end in one of .csv"),
+        (["model", "data.csv", "--out", "data.csv"], 2, "name another file"),
+        (["model", "data.csv", "--out", "p.csv", "--quantiles", "5,95"], 2, "between 0 and 1"),
+        (["model", "data.csv", "--out", "p.csv", "--quantiles", "low"], 2, "between 0 and 1"),
+    ],
+)
+def test_bad_input_to_predict(go, table, tmp_path, arguments, code, message):
+    DeepGPRegressor(max_iter=2, random_state=0).fit(table[["a", "b", "z"]], table["y"]).save("model")
+    table[["a"]].to_csv("few.csv", index=False)
+    table.assign(a=np.inf).to_csv("gaps.csv", index=False)
+    before = (tmp_path / "data.csv").read_bytes()
+    assert message in go("predict", *arguments, code=code).stderr
+    assert not (tmp_path / "p.csv").exists()
+    assert (tmp_path / "data.csv").read_bytes() == before
+
+
+def test_help_and_version(go):
+    assert go("--version").stdout == f"sodgp {sodgp.__version__}\n"
+    for command in ([], ["demo"], ["fit"], ["predict"], ["info"]):
+        assert "xample" in go(*command, "--help").stdout
+
+
+def test_the_library_works_without_what_only_programs_need():
+    code = (
+        "import sys; sys.modules.update(dict.fromkeys(['typer', 'rich', 'matplotlib', 'pandas']))\n"
+        "import sodgp; print(sodgp.DeepGPRegressor(max_iter=1).fit([[0.0], [1.0]], [0.0, 1.0]).n_iter_)"
+    )
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert result.stdout == "1\n"
