@@ -17,6 +17,7 @@ from typing import Any
 import torch
 from gpytorch.kernels import AdditiveKernel, Kernel, MaternKernel, ProductKernel, RBFKernel, RQKernel, ScaleKernel
 from jaxtyping import Float
+from linear_operator import to_dense
 from torch import Tensor
 
 # The smallest squared distance whose root is taken: keeps the gradient of the root finite at equal points.
@@ -47,11 +48,11 @@ def covariance(
     torch.Size([2, 2])
     """
     X2 = X1 if X2 is None else X2
-    dense = _DENSE.get(type(kernel))
-    if dense is None:
+    if type(kernel) not in _DENSE:
         # GPyTorch's own evaluation selects the active columns itself.
         return kernel(X1, X2).to_dense()
-    return dense(kernel, _active(kernel, X1), _active(kernel, X2))
+    columns = _active(kernel, X1)
+    return _DENSE[type(kernel)](kernel, columns, columns if X2 is X1 else _active(kernel, X2))
 
 
 def variance(kernel: Kernel, X: Float[Tensor, "*batch N D"]) -> Float[Tensor, "*out N"]:
@@ -105,13 +106,19 @@ def _rbf(kernel: Kernel, X1: Tensor, X2: Tensor) -> Tensor:
 
 def _scale(kernel: Any, X1: Tensor, X2: Tensor) -> Tensor:
     base, outputscale = kernel.base_kernel, kernel.outputscale[..., None, None]
+    # GPyTorch gives a scale kernel the active columns of its base: they are chosen already.
     if type(base) is RBFKernel:
-        return _log_correlation(base, _active(base, X1), _active(base, X2), offset=outputscale.log()).exp()
-    return outputscale * covariance(base, X1, X2)
+        return _log_correlation(base, X1, X2, offset=outputscale.log()).exp()
+    dense = _DENSE.get(type(base))
+    return outputscale * (to_dense(base.forward(X1, X2)) if dense is None else dense(base, X1, X2))
 
 
 def _square_distance(kernel: Kernel, X1: Tensor, X2: Tensor) -> Tensor:
-    return (-2.0 * _log_correlation(kernel, X1, X2)).clamp_min(_TINY)
+    square = -2.0 * _log_correlation(kernel, X1, X2)
+    if X1 is X2:
+        # The root of a rounding error is 1e-8: a point's distance to itself is zero.
+        square = square * (1.0 - torch.eye(X1.shape[-2], dtype=X1.dtype, device=X1.device))
+    return square.clamp_min(_TINY)
 
 
 def _matern(kernel: Any, X1: Tensor, X2: Tensor) -> Tensor:
@@ -143,7 +150,9 @@ def _unit_diagonal(kernel: Kernel, X: Tensor) -> Tensor:
 
 
 def _scale_diagonal(kernel: Any, X: Tensor) -> Tensor:
-    return kernel.outputscale[..., None] * variance(kernel.base_kernel, X)
+    base = kernel.base_kernel
+    diagonal = _DIAGONAL.get(type(base))
+    return kernel.outputscale[..., None] * (base.forward(X, X, diag=True) if diagonal is None else diagonal(base, X))
 
 
 def _sum_diagonal(kernel: Any, X: Tensor) -> Tensor:

@@ -44,8 +44,8 @@ class DeepGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
     inference : {"sod", "dsvi", "mean_field", "sghmc"}, default="sod"
         The inference method: subset-of-data, doubly stochastic (with one layer, SVGP), or the mean-field deep GP, which
         needs an RBF kernel, trains two numbers for every row and hidden output, sees all rows in every step, and so
-        takes at most 5,000 rows; or stochastic gradient Hamiltonian Monte Carlo, which burns in for `max_iter` iterations and
-        then takes posterior draws of the inducing outputs.
+        takes at most 5,000 rows; or stochastic gradient Hamiltonian Monte Carlo, which burns in for `max_iter`
+        iterations and then takes posterior draws of the inducing outputs.
     n_layers : int, default=2
         GP layers, the last one included (paper: L). 1 is a sparse GP.
     hidden_width : int, list of int or None, default=None
@@ -72,7 +72,8 @@ class DeepGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
     n_posterior_samples, thinning : int, default=100 and 50
         For ``"sghmc"``: posterior draws that are kept over all chains, and transitions of the sampler between two of
         them. A prediction with T = `n_predict_samples` components takes draw floor(t S / T) of S for component t:
-        evenly spaced draws where T is smaller, every draw several times, each with another hidden sample, where it is larger.
+        evenly spaced draws where T is smaller than S; every draw several times, each with another hidden sample, where
+        it is larger.
     step_size : float, default=0.01
         For ``"sghmc"``: of the sampler. One that runs away is taken back and halves it.
     n_chains : int, default=1
@@ -217,7 +218,7 @@ class DeepGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
             ((model, history),) = fit(self._method, [problem], settings)
         except NumericalError as error:
             # Nothing of an earlier fit may be left: it would predict with the scaling of this one.
-            vars(self).pop("model_", None)
+            self.__dict__.pop("model_", None)
             if error.kept:
                 self._finish(*error.kept[0])
             raise

@@ -147,13 +147,15 @@ def _climb(K: Tensor, jitter: Jitter, layer: int | None, what: str) -> Tensor:
     L, info = torch.linalg.cholesky_ex(K)
     if K.is_cuda and torch.cuda.is_current_stream_capturing():
         return torch.where((info > 0)[..., None, None], torch.nan, L)
-    step = 0
+    step, climbed = 0, torch.zeros_like(info)
     while bool((info > 0).any()):
         step += 1
         if step > jitter.steps or not jitter.amount:
             raise _failure(K.detach(), info, jitter, layer, what)
         scale = K.detach().diagonal(dim1=-2, dim2=-1).mean(-1)[..., None, None] if jitter.relative else 1.0
-        extra = torch.where(info > 0, jitter.amount * (10.0**step - 1.0), 0.0)[..., None, None].to(K.dtype)
+        # A matrix that an earlier step rescued keeps what that step gave it.
+        climbed = torch.where(info > 0, step, climbed)
+        extra = jitter.amount * (10.0 ** climbed.to(K.dtype) - 1.0)[..., None, None]
         L, info = torch.linalg.cholesky_ex(K + extra * scale * torch.eye(K.shape[-1], dtype=K.dtype, device=K.device))
     return L
 

@@ -62,22 +62,14 @@ def plot_fit(
     ax.fill_between(
         x, *f_dist.interval(level), color=_BAND_F, alpha=0.55, linewidth=0, label=f"{per_cent} band of f (function)"
     )
-    ax.plot(x, y_dist.mean, color=_MEAN, linewidth=1.6, label="mean")
+    ax.plot(x, y_dist.mean, color=_MEAN, linewidth=1.6, label="mean", zorder=3)
     if data is not None:
         X, y = (np.asarray(values, dtype=np.float64).reshape(-1) for values in data)
-        ax.plot(X, y, "o", color="black", markersize=3, label="data")
+        ax.plot(X, y, "o", color="black", markersize=3, label="data", zorder=5)
         chosen = getattr(model, "subset_indices_", np.empty(0, dtype=np.int64))
         if 0 < len(chosen) < len(X):
-            ax.plot(
-                X[chosen],
-                y[chosen],
-                "o",
-                mfc="none",
-                mec=_SUBSET,
-                markersize=7,
-                mew=1.2,
-                label=f"subset S ({len(chosen)})",
-            )
+            ring: dict[str, Any] = {"mfc": "none", "mec": _SUBSET, "mew": 1.2, "markersize": 7, "zorder": 4}
+            ax.plot(X[chosen], y[chosen], "o", label=f"subset S ({len(chosen)})", **ring)
     ax.set_xlim(x[0], x[-1])
     return ax
 

@@ -17,7 +17,9 @@ from sodgp.inference.sghmc import StochasticGradientHMC, flatten, start, transit
 from sodgp.layers.means import linear_weights
 from sodgp.training.batches import Batcher
 from sodgp.training.loop import Schedule, train
-from sodgp.training.sampling import SamplingStep, collect, fit_by_sampling, keep
+from sodgp.training.posterior import collect, fit_by_sampling, keep
+from sodgp.training.run import Problem, Settings, fit
+from sodgp.training.sampling import SamplingStep
 
 
 def generator(seed):
@@ -118,11 +120,11 @@ def constant(max_iter):
     return Schedule(0.01, "constant", max_iter)
 
 
-@pytest.mark.parametrize("batch_rows", [30, 15], ids=["all rows", "half of the rows"])
-def test_the_posterior_of_the_conjugate_case(batch_rows):
+@pytest.mark.parametrize(("batch_rows", "step_size"), [(30, 0.08), (15, 0.03)], ids=["all rows", "half of the rows"])
+def test_the_posterior_of_the_conjugate_case(batch_rows, step_size):
     """One layer: y ~ N(A'u, V + noise) independently, so p(u | y) is Gaussian in closed form."""
     data = training_set(3)
-    method = StochasticGradientHMC(step_size=0.08, friction=0.1, n_chains=200)
+    method = StochasticGradientHMC(step_size=step_size, friction=0.1, n_chains=200)
     step = step_for(method, data, batch_rows=batch_rows)
     step.model.requires_grad_(False)
     for _ in range(600):
@@ -324,3 +326,16 @@ def test_diagnostics_and_chains():
 def test_bad_options(options, message):
     with pytest.raises(ConfigurationError, match=message):
         DeepGPRegressor(**{"inference": "sghmc", **options}).fit(np.eye(4), np.arange(4.0))
+
+
+def test_problems_fitted_together_get_their_own_draws_and_diagnostics():
+    sets = [training_set(30 + r, dims=2) for r in range(2)]
+    method = StochasticGradientHMC(n_draws=10, thinning=2)
+    problems = [Problem(architecture(data, [2]), data, seed) for seed, data in enumerate(sets)]
+    settings = Settings(20, 30, 1, 0.01, "constant", torch.device("cpu"))
+    together = [model for model, _ in fit(method, problems, settings)]
+    for problem, ours in zip(problems, together, strict=True):
+        ((alone, _),) = fit(method, [problem], settings)
+        torch.testing.assert_close(ours.last.posterior_draws, alone.last.posterior_draws, rtol=1e-6, atol=1e-8)
+        np.testing.assert_allclose(ours.diagnostics.potential, alone.diagnostics.potential, rtol=1e-6)
+        assert ours.diagnostics.ess_prediction.shape == (16,)

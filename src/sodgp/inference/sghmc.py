@@ -27,8 +27,9 @@ from sodgp.inference.dsvi import inducing_layers
 from sodgp.layers.subset import Points
 from sodgp.model import DeepGP
 
-# In whitened coordinates the prior is N(0, 1): no posterior reaches this far, only a sampler that runs away.
+# In whitened coordinates the prior is N(0, 1): only a sampler that runs away gets this far, or moves so far at once.
 LARGEST_POSITION = 1e3
+LARGEST_MOVE = 3.0
 
 
 class SamplerState(NamedTuple):
@@ -66,7 +67,7 @@ class SamplerInfo(NamedTuple):
     noise_share : Tensor
         Largest share of the injected noise that the gradients' own noise takes the place of.
     is_sane : Tensor of bool
-        Whether the position is finite and within bounds.
+        Whether position and momentum are finite and within bounds.
     """
 
     temperature: Tensor
@@ -98,8 +99,9 @@ def transition(
 
     B is the variance of the gradient's noise, which heats the sampler as injected noise does. Springenberg et al. put V
     in its place, which counts the posterior's own spread in; the reference program leaves it out. Here it is estimated
-    from gradients in succession. For a Gaussian target the stationary variance of u is then exact up to a factor
-    1 / (1 - h / (4 - 2 alpha)), where h is epsilon^2 V^(-1/2) times the curvature.
+    from gradients in succession: right for independent noise, and up to a share ``noise_share`` too much for batches
+    without replacement, whose noise cancels over a pass. For a Gaussian target the stationary variance of u is then
+    exact up to a factor 1 / (1 - h / (4 - 2 alpha)), where h is epsilon^2 V^(-1/2) times the curvature.
 
     Parameters
     ----------
@@ -137,7 +139,7 @@ def transition(
     info = SamplerInfo(
         temperature=(1.0 - 0.5 * friction) * (momentum.square() / scale).mean(-1),
         noise_share=(own / injected).amax(-1),
-        is_sane=(position.abs() < LARGEST_POSITION).all(-1),
+        is_sane=((position.abs() < LARGEST_POSITION) & (momentum.abs() < LARGEST_MOVE)).all(-1),
     )
     return SamplerState(position, momentum, mean, square, noise, window, previous), info
 

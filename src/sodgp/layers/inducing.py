@@ -161,7 +161,7 @@ class InducingLayer(gpytorch.Module):
         return Points(points.subset, f)
 
     def joint_moments(self, Z_b: Tensor, u: Tensor | None = None) -> tuple[Tensor, Tensor]:
-        """Mean [..., T, B, D] and full covariance [..., T, D, B, B] of f, or of f given u, at rows [..., T, B, D_in]."""
+        """Mean [..., T, B, D] and full covariance [..., T, D, B, B] of f (given u) at rows [..., T, B, D_in]."""
         noise = self.noise_variance
         nugget = None if noise is None else noise[..., None, None, None]
         Z = self.inducing_inputs.unsqueeze(-3)

@@ -16,6 +16,7 @@ from torch import Tensor, nn
 
 from sodgp.covariance import covariance
 from sodgp.draws import Draws
+from sodgp.errors import ConfigurationError
 from sodgp.layers.conditional import Conditional, condition
 from sodgp.layers.families import FAMILIES, Gaussian, LabelInformed
 from sodgp.layers.means import HiddenMean
@@ -152,7 +153,9 @@ class SubsetLayer(gpytorch.Module):
         f_s, w = self.family.in_f(m, C, cond, mean_s), self.family.in_w(m, C, cond, mean_s)
         if coupling == "marginal":
             return self._marginal(cond, f_s, w, mean_b, draws), kl
-        return self._joint(cond, f_s, w, mean_b, points.rest, draws), kl
+        if coupling == "joint":
+            return self._joint(cond, f_s, w, mean_b, points.rest, draws), kl
+        raise ConfigurationError(f"coupling={coupling!r} is unknown; choose one of {', '.join(COUPLINGS)}.")
 
     def label_informed(self, points: Points, y_s: Tensor, noise_variance: Tensor) -> Posterior:
         """The last layer, with the subset's labels taken in (paper: q_hat).

@@ -32,7 +32,7 @@ class Batcher:
         self.scale = data.n_rest / self.batch_rows if self.batch_rows else 0.0
         self.is_full = self.batch_rows == data.n_rest
         shape = (*data.X_r.shape[:-2], self.batch_rows)
-        self._rows = torch.empty(shape, dtype=torch.int64, device=data.X_r.device)
+        self._rows = torch.zeros(shape, dtype=torch.int64, device=data.X_r.device)
         self._order: Tensor | None = None
         self._position = 0
 

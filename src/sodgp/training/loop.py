@@ -8,6 +8,7 @@ import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+import numpy as np
 import torch
 from torch import nn
 
@@ -157,7 +158,8 @@ def train(
     try:
         while iteration < schedule.max_iter:
             iteration += 1
-            rate = shrink * schedule.at(iteration)
+            # In single precision, as a recorded step holds it: both kinds of step then take the same one.
+            rate = float(np.float32(shrink * schedule.at(iteration)))
             step.set_learning_rate(rate)
             try:
                 terms = step()

@@ -20,7 +20,7 @@ from sodgp.inference.sghmc import StochasticGradientHMC
 from sodgp.model import DeepGP
 from sodgp.training.batches import Batcher
 from sodgp.training.loop import Callback, History, Schedule, train
-from sodgp.training.sampling import fit_by_sampling
+from sodgp.training.posterior import fit_by_sampling
 from sodgp.training.steps import CapturedStep, EagerStep, Step
 
 

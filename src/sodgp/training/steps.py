@@ -131,7 +131,6 @@ class CapturedStep:
     def _record(self, generators: Sequence[torch.Generator]) -> Terms:
         start = Snapshot(self.parameters, self.optimizer)
         states = [generator.get_state() for generator in generators]
-        self.advance()
         # Libraries allocate their workspaces in the first calls, which a recording must not contain.
         side = torch.cuda.Stream()
         side.wait_stream(torch.cuda.current_stream())
