@@ -218,7 +218,11 @@ def test_the_rest_term_is_made_of_the_predictions_at_those_rows(family, coupling
     batch = data(7, 5, 6, n_outputs=2)
     model = randomise(build([2], 2, size=5, family=family, n_outputs=2, linear=True), 8)
     method = SubsetOfData(coupling)
-    mean, variance = method.predict(model, batch.X_s, batch.y_s, batch.X_b, fresh(0, 4))
+    if coupling == "joint":
+        mean, covariance = method.predict_joint(model, batch.X_s, batch.y_s, batch.X_b, fresh(0, 4))
+        variance = covariance.diagonal(dim1=-2, dim2=-1).mT
+    else:
+        mean, variance = method.predict(model, batch.X_s, batch.y_s, batch.X_b, fresh(0, 4))
     noise = model.likelihood.noise.squeeze(-1)
     density = -0.5 * ((2 * torch.pi * noise).log() + ((batch.y_b - mean).square() + variance) / noise)
     close(method.terms(model, batch, fresh(0, 4))["rest"], density.sum((-2, -1)).mean())
