@@ -91,6 +91,8 @@ def test_round_trip_predicts_the_same(tmp_path, place, n_layers):
         (y, {"subset": KMeans(n_init=3), "initialization": Initialization(lengthscale=0.5, means="uniform")}),
         (y, {"subset": Random(), "n_predict_samples": np.int64(7), "random_state": np.int64(3)}),
         (y, {"inference": "dsvi"}),
+        (y, {"inference": "mean_field"}),
+        (y, {"inference": "sghmc", "n_posterior_samples": 10, "thinning": 1}),
     ],
 )
 def test_round_trip_of_options(tmp_path, target, options):

@@ -106,8 +106,8 @@ def decode_history(entries: dict[str, Any]) -> History:
                 refuse(f"history.{field.name}", "not a list of finite numbers")
             lengths.add(len(numbers))
         setattr(history, field.name, value)
-    if len(lengths) != 1 or not history.iteration or type(history.iteration[-1]) is not int:
-        refuse("history", "empty, or with lists of several lengths")
+    if len(lengths) != 1 or not all(type(number) is int for number in history.iteration):
+        refuse("history", "made of lists of several lengths, or counts iterations in fractions")
     return history
 
 

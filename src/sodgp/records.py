@@ -1,8 +1,9 @@
 """Estimators as records, and back: what a model file holds, and how each entry is checked before it is believed.
 
 Not stored, because only code could bring them back: callbacks (loaded as None), random states other than integers
-(None), and selectors that are not from `sodgp.subset` (the default; a warning says so when saving). None of them
-takes part in a prediction. A kernel given as a function cannot be left out, so such a model is not saved.
+(None), and selectors that are not from `sodgp.subset` (the default; a warning says so when saving); nor are a sampler's
+diagnostics. None of them takes part in a prediction. A kernel given as a function cannot be left out, so such a model
+is not saved.
 """
 
 from __future__ import annotations
@@ -151,7 +152,7 @@ def from_record(cls: type[E], record: Record) -> E:
             refuse("subset.indices", "out of range")
         estimator.subset_indices_ = indices.numpy()
     estimator.history_ = decode_history(typed(info, "history", dict))
-    estimator.n_iter_ = int(estimator.history_.iteration[-1])
+    estimator.n_iter_ = estimator.history_.iteration[-1] if estimator.history_.iteration else 0
     estimator.n_parameters_ = model.n_parameters
     estimator.n_features_in_ = D
     for name, attribute, count in (("feature_names", "feature_names_in_", D), ("target_names", "target_names_", P)):

@@ -13,6 +13,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from statistics import NormalDist
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -60,8 +61,8 @@ class SamplerDiagnostics:
 
     def of_replicate(self, index: int) -> SamplerDiagnostics:
         """Those of one replicate."""
-        arrays = {name: value[index] for name, value in vars(self).items() if isinstance(value, np.ndarray)}
-        return replace(self, **arrays)
+        chosen: dict[str, Any] = {k: np.asarray(v[index]) for k, v in vars(self).items() if isinstance(v, np.ndarray)}
+        return replace(self, **chosen)
 
 
 def r_hat(chains: FloatArray) -> float:

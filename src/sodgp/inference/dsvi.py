@@ -18,6 +18,7 @@ from sodgp.draws import Draws
 from sodgp.inference.base import Batch, Terms, TrainingSet, total_log_density, with_log_prior
 from sodgp.layers.conditional import condition
 from sodgp.layers.inducing import InducingLayer
+from sodgp.layers.means import linear_weights
 from sodgp.layers.subset import Points
 from sodgp.linalg import Jitter, cholesky, log_diagonal
 from sodgp.model import DeepGP
@@ -26,12 +27,14 @@ from sodgp.subset.kmeans import KMeans, distinct_rows
 
 @dataclass(frozen=True)
 class DoublyStochastic:
-    """The bound of eq. (dsviDGPVarPost)'s posterior, with all N rows as data::
+    """The bound of eq. (dsviDGPVarPost)'s posterior, with all N rows as data.
+
+    With B rows of the data, and T samples of f^1 .. f^(L-1) behind the expectation::
 
         L =  N/B  sum_{n in B} E[log p(y_n | f_n^L)]  -  sum_l KL(q(U^l) || p(U^l))
 
-    Every layer is whitened and has its own inducing inputs; rows are drawn from their own marginals, which is exact here
-    because the bound is a sum over rows. The layer noise sits in the kernel (Appendix A).
+    Every layer is whitened and has its own inducing inputs; rows are drawn from their own marginals, which is exact
+    here because the bound is a sum over rows. The layer noise sits in the kernel (Appendix A).
 
     Parameters
     ----------
@@ -87,17 +90,18 @@ def inducing_layers(
 ) -> list[InducingLayer]:
     """Layers with inducing inputs at k-means centres of X, carried through the linear means of the layers below.
 
-    Without `data` (a model that is about to be loaded) the inducing inputs are zero.
+    Where all means are zero they are carried as if the means were linear: else all would lie on one point, for DSVI*
+    for ever. Without `data` (a model that is about to be loaded) the inducing inputs are zero.
     """
     start, last = architecture.initialization, len(architecture.widths) - 1
     Z = inducing_start(architecture, data, generator)
+    path = linear_path(architecture, data)
     layers = []
     for index, width in enumerate(architecture.widths):
-        mean = architecture.mean_of(index)
         scale = start.last_factor if index == last else start.hidden_factor
         layer = InducingLayer(
             architecture.kernel_of(index),
-            mean,
+            architecture.mean_of(index),
             Z,
             width=width,
             learn_inducing_inputs=learn_inducing_inputs,
@@ -108,8 +112,18 @@ def inducing_layers(
             replicates=architecture.replicates,
         )
         layers.append(layer)
-        Z = mean(Z.unsqueeze(-3)).squeeze(-3)
+        Z = Z if index == last else Z @ path[index]
     return layers
+
+
+def linear_path(architecture: Architecture, data: TrainingSet | None) -> list[Tensor]:
+    """Maps [*replicates, D_in, D_out] that carry inducing inputs up: the hidden means', or PCA's where all are zero."""
+    weights = [W.to(architecture.dtype) for W in architecture.mean_weights]
+    if data is None or not weights or any(bool(W.any()) for W in weights):
+        return weights
+    inputs = data.X_r.reshape(-1, *data.X_r.shape[-2:]).double().cpu()
+    paths = zip(*(linear_weights(X, architecture.widths[:-1]) for X in inputs), strict=True)
+    return [torch.stack(maps).reshape(*architecture.replicates, *maps[0].shape).to(weights[0]) for maps in paths]
 
 
 def inducing_start(
@@ -125,8 +139,9 @@ def inducing_start(
         if len(rows) > size:
             starts.append(KMeans().centres(rows, size, generator))
         else:
-            # Repeats, moved a little: equal inducing inputs would make K singular.
+            # Repeats are moved a little: equal inducing inputs would make K singular.
             noise = 1e-3 * torch.randn(size, dims, generator=generator, dtype=torch.float64)
+            noise[: len(rows)] = 0.0
             starts.append(rows[torch.arange(size) % len(rows)] + noise)
     return torch.stack(starts).reshape(*architecture.replicates, size, dims).to(architecture.dtype)
 

@@ -22,6 +22,8 @@ from sodgp.layers.means import HiddenMean
 from sodgp.layers.subset import NOISE_FLOOR, Points
 from sodgp.linalg import Jitter, cholesky, log_diagonal
 
+_NO_REPLICATES = torch.Size()
+
 
 class Moments(NamedTuple):
     """Marginal mean and variance of f at every row and output, [..., T, B, D]."""
@@ -68,7 +70,7 @@ class InducingLayer(gpytorch.Module):
         factor_scale: float | None = 1.0,
         jitter: Jitter | None = None,
         index: int = 1,
-        replicates: torch.Size = torch.Size(),
+        replicates: torch.Size = _NO_REPLICATES,
     ) -> None:
         super().__init__()
         self.kernel = kernel
@@ -167,9 +169,9 @@ class InducingLayer(gpytorch.Module):
         Z = self.inducing_inputs.unsqueeze(-3)
         cond = condition(self.kernel, Z, Z_b, self.jitter, layer=self.index, nugget=nugget)
         m, C = self.variational_parameters() if u is None else (u, None)
-        residual = covariance(self.kernel, Z_b) - cond.A.mT @ cond.A
-        if nugget is not None:
-            residual = residual + nugget * torch.eye(Z_b.shape[-2], dtype=Z_b.dtype, device=Z_b.device)
+        extra = self.jitter.prior_extra if nugget is None else nugget + self.jitter.prior_extra
+        eye = torch.eye(Z_b.shape[-2], dtype=Z_b.dtype, device=Z_b.device)
+        residual = covariance(self.kernel, Z_b) + extra * eye - cond.A.mT @ cond.A
         full = residual.unsqueeze(-3).expand(*residual.shape[:-2], m.shape[-1], *residual.shape[-2:])
         if C is not None:
             spread = C.mT @ cond.A.unsqueeze(-3)
@@ -177,7 +179,7 @@ class InducingLayer(gpytorch.Module):
         return self.mean(Z_b) + cond.A.mT @ m, full
 
     def kl(self) -> Tensor:
-        """KL(q(u) || N(0, I)) summed over outputs, [..., 1]; for a point, minus its log prior density but for constants."""
+        """KL(q(u) || N(0, I)) summed over outputs, [..., 1]; for a point, minus its log prior up to a constant."""
         m, C = self.variational_parameters()
         if C is None:
             return 0.5 * m.square().sum((-2, -1))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
 from torch import Tensor, nn
 
@@ -70,8 +72,9 @@ class SamplingStep:
         """Use this rate for Adam, and the step size divided by what the loop has divided its rate by."""
         for group in self.optimizer.param_groups:
             group["lr"] = rate
-        shrink = rate / self.schedule.at(int(self.iteration) + 1)
-        self.step_size.fill_(shrink * self.method.step_size)
+        # The loop halves its rate, and rounds it to single precision.
+        halvings = round(math.log2(self.schedule.at(int(self.iteration) + 1) / rate))
+        self.step_size.fill_(0.5**halvings * self.method.step_size)
 
     def __call__(self) -> Terms:
         """Step once; the terms before the step, averaged over chains, [*replicates].

@@ -1,0 +1,1 @@
+"""Measurements of the library: outside the wheel, and never part of the tests."""

@@ -1,0 +1,153 @@
+"""Command line: ``python -m benchmarks.speed``."""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+import sys
+import time
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from benchmarks.speed.contestants import FLOOR, contestants
+from benchmarks.speed.growth import measure_growth
+from benchmarks.speed.machine import describe_machine, git_commit
+from benchmarks.speed.measure import interleaved_rounds, warm_up
+from benchmarks.speed.memory import cpu_peak, cuda_peak
+from benchmarks.speed.report import details, disturbances, growth, ratios, store, summary
+from benchmarks.speed.shapes import DEFAULT_SHAPES, SHAPES, Shape, synthetic_data
+
+_RESULTS = Path(__file__).resolve().parents[1] / "results"
+_CUDA_REPEATS = 15
+
+
+def measure_shape(
+    shape: Shape,
+    device: torch.device,
+    *,
+    repeats: int | None = None,
+    threads: int = 1,
+    memory: bool = True,
+    only: Sequence[str] | None = None,
+) -> dict[str, Any]:
+    """Times, ratios and peak memory of all contestants at one shape.
+
+    Parameters
+    ----------
+    shape : Shape
+    device : torch.device
+    repeats : int, optional
+        Rounds; the shape's own number by default.
+    threads : int
+        Of the processes that measure memory on a CPU.
+    memory : bool
+        Measure peak memory.
+    only : sequence of str, optional
+        Names of the contestants that take part.
+    """
+    rows = [c for c in contestants(shape, device) if only is None or c.name in only]
+    data = synthetic_data(shape, device)
+    steps, blocks, peaks = {}, {}, {}
+    for row in rows:
+        if device.type == "cuda":
+            steps[row.name], peaks[row.name] = cuda_peak(lambda row=row: row.build(shape, data, device), device)
+        else:
+            steps[row.name] = row.build(shape, data, device)
+        blocks[row.name] = warm_up(steps[row.name], device)
+    rounds = repeats or (_CUDA_REPEATS if device.type == "cuda" else shape.repeats)
+    timings = interleaved_rounds(steps, blocks, rounds, device)
+    if memory and device.type == "cpu":
+        steps.clear()
+        peaks = {row.name: cpu_peak(shape, row.name, threads) for row in rows if row.name != FLOOR}
+    described = {row.name: {"label": row.label, **timings[row.name].describe()} for row in rows}
+    return {
+        "shape": shape.describe(),
+        "timings": described,
+        "ratios": ratios(described),
+        "peak_memory_mib": peaks if memory else {},
+    }
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Measure, print, store."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    options = _parser().parse_args(given)
+    device = torch.device(options.device)
+    if device.type == "cuda" and not torch.cuda.is_available():
+        print("no CUDA device here; use --device cpu.", file=sys.stderr)
+        return 2
+    torch.set_num_threads(options.threads)
+    path = options.out or _RESULTS / f"speed-{device.type}.json"
+    record: dict[str, Any] = {
+        "date": datetime.now(UTC).isoformat(timespec="seconds"),
+        "command": shlex.join(["python", "-m", "benchmarks.speed", *given]),
+        "git": {"commit": options.commit} if options.commit else git_commit(),
+        "machine": describe_machine(device),
+        "seconds": 0.0,
+        "shapes": {},
+    }
+    began = time.perf_counter()
+
+    def keep() -> None:
+        # After every part: a run that is cut short leaves what it has.
+        record["seconds"] = time.perf_counter() - began
+        store(record, path)
+
+    for name in options.shapes:
+        measured = measure_shape(
+            SHAPES[name],
+            device,
+            repeats=options.repeats,
+            threads=options.threads,
+            memory=options.memory,
+            only=options.contestants,
+        )
+        record["shapes"][name] = measured
+        keep()
+        print(details(name, measured), end="\n\n", flush=True)
+    if options.growth:
+        record["growth"] = measure_growth(device, options.repeats)
+        keep()
+        print(growth(record["growth"]), end="\n\n", flush=True)
+    if record["shapes"]:
+        print(summary(record), end="\n\n")
+    if noisy := disturbances(record):
+        print(f"The machine was not quiet: other processes took part of the core at {', '.join(noisy)}.")
+    print(f"{record['seconds']:.0f} s; stored in {path} and {path.with_suffix('.md')}")
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser("python -m benchmarks.speed", description="Time of one training step.")
+    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
+    parser.add_argument(
+        "--shapes",
+        nargs="*",
+        choices=tuple(SHAPES),
+        default=list(DEFAULT_SHAPES),
+        metavar="SHAPE",
+        help=f"any of {', '.join(SHAPES)}; none at all with --growth alone",
+    )
+    parser.add_argument("--contestants", nargs="+", metavar="NAME", help="leave the others out")
+    parser.add_argument("--repeats", type=_positive, help="rounds; a number for each shape by default")
+    parser.add_argument("--threads", type=_positive, default=1, help="of torch on the CPU (default 1)")
+    parser.add_argument("--growth", action="store_true", help="also slopes in B, M, T, D and L")
+    parser.add_argument("--no-memory", dest="memory", action="store_false", help="leave peak memory out")
+    parser.add_argument("--commit", help="to be recorded where there is no git")
+    parser.add_argument("--out", type=Path, help="JSON file; the Markdown report is written beside it")
+    return parser
+
+
+def _positive(text: str) -> int:
+    value = int(text)
+    if value < 1:
+        raise argparse.ArgumentTypeError("must be at least 1")
+    return value
+
+
+if __name__ == "__main__":
+    sys.exit(main())

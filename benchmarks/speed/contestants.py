@@ -1,0 +1,82 @@
+"""Who takes part: names, labels, and how to build each one's step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+
+from benchmarks.speed.floor import floor_step
+from benchmarks.speed.ours import our_replicated_step, our_step
+from benchmarks.speed.peers import gpytorch_step
+from benchmarks.speed.shapes import Shape
+from sodgp.inference.base import Inference, TrainingSet
+from sodgp.inference.dsvi import DoublyStochastic
+from sodgp.inference.sod import SubsetOfData
+
+StepFunction = Callable[[], object]
+Builder = Callable[[Shape, TrainingSet, torch.device], StepFunction]
+
+OURS, PEER, FLOOR = "sod_ancestral", "gpytorch", "floor"
+REPLICATED = "sod_ancestral_replicates"
+
+
+@dataclass(frozen=True)
+class Contestant:
+    """One row of the table.
+
+    Parameters
+    ----------
+    name : str
+        In the record.
+    label : str
+        In the report.
+    build : function (Shape, TrainingSet, device) -> step
+    """
+
+    name: str
+    label: str
+    build: Builder
+
+
+_METHODS: dict[str, tuple[str, Inference]] = {
+    OURS: ("SoD ancestral", SubsetOfData(coupling="ancestral")),
+    "sod_marginal": ("SoD marginal", SubsetOfData(coupling="marginal")),
+    "dsvi": ("DSVI", DoublyStochastic()),
+}
+
+
+def contestants(shape: Shape, device: torch.device) -> list[Contestant]:
+    """All that run on this device; on CUDA our captured steps come first, then the same step by step.
+
+    Parameters
+    ----------
+    shape : Shape
+    device : torch.device
+    """
+    is_cuda = device.type == "cuda"
+    rows = [_ours(name, label, method, captured=is_cuda) for name, (label, method) in _METHODS.items()]
+    if is_cuda:
+        rows += [
+            _ours(f"{name}_eager", f"{label}, not captured", method, captured=False)
+            for name, (label, method) in _METHODS.items()
+        ]
+        if shape.replicates > 1:
+            rows.append(_replicated(shape.replicates))
+    rows.append(Contestant(PEER, "GPyTorch DSVI", gpytorch_step))
+    rows.append(Contestant(FLOOR, "floor", lambda s, _, where: floor_step(s, where, captured=is_cuda)))
+    return rows
+
+
+def _ours(name: str, label: str, method: Inference, *, captured: bool) -> Contestant:
+    return Contestant(name, label, lambda s, data, where: our_step(method, s, data, where, captured=captured))
+
+
+def _replicated(replicates: int) -> Contestant:
+    label, method = _METHODS[OURS]
+
+    def build(shape: Shape, _: TrainingSet, device: torch.device) -> StepFunction:
+        return our_replicated_step(method, shape, device, replicates=replicates, captured=device.type == "cuda")
+
+    return Contestant(REPLICATED, f"{label}, {replicates} replicates", build)
