@@ -157,7 +157,8 @@ class Configuration:
             return min(self.subset_size, n_rows)
         if self.subset_size == "paper":
             return min(50 if n_rows < 5000 else 100, n_rows)
-        return min(DEFAULT_SUBSET_SIZE, n_rows)
+        # At least as many rows outside as inside: a rest that is seen only through the subset keeps q honest.
+        return min(DEFAULT_SUBSET_SIZE, (n_rows + 1) // 2)
 
     def batch_rows(self, size: int, n_rest: int) -> int:
         """Rows of the rest in a step: `batch_size` counts the subset in; all rows for a method without batches."""

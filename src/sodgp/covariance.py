@@ -20,6 +20,8 @@ from jaxtyping import Float
 from linear_operator import to_dense
 from torch import Tensor
 
+from sodgp.rbf import RBFPair
+
 # The smallest squared distance whose root is taken: keeps the gradient of the root finite at equal points.
 _TINY = 1e-30
 
@@ -53,6 +55,24 @@ def covariance(
         return kernel(X1, X2).to_dense()
     columns = _active(kernel, X1)
     return _DENSE[type(kernel)](kernel, columns, columns if X2 is X1 else _active(kernel, X2))
+
+
+def covariance_pair(
+    kernel: Kernel, Z_s: Float[Tensor, "*batch M D"], Z_b: Float[Tensor, "*batch2 B D"]
+) -> tuple[Float[Tensor, "*out M M"], Float[Tensor, "*out2 M B"]]:
+    """k(Z_s, Z_s) and k(Z_s, Z_b); RBF kernels share the work of both.
+
+    Parameters
+    ----------
+    kernel : gpytorch.kernels.Kernel
+    Z_s, Z_b : Tensor of shape [..., M, D] and [..., B, D]
+    """
+    scaled = type(kernel) is ScaleKernel
+    base = kernel.base_kernel if scaled else kernel
+    if type(base) is not RBFKernel:
+        return covariance(kernel, Z_s), covariance(kernel, Z_s, Z_b)
+    log_variance = kernel.outputscale.log()[..., None, None] if scaled else Z_s.new_zeros(1, 1)
+    return RBFPair.apply(_active(kernel, Z_s), _active(kernel, Z_b), base.lengthscale, log_variance)
 
 
 def variance(kernel: Kernel, X: Float[Tensor, "*batch N D"]) -> Float[Tensor, "*out N"]:

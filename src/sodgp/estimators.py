@@ -51,7 +51,8 @@ class DeepGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
     hidden_width : int, list of int or None, default=None
         Outputs of the hidden layers (paper: D^l); None is min(30, D). A list gives one per hidden layer.
     subset_size : int, "paper" or None, default=None
-        Rows M of the subset S. None takes 100; "paper" takes 50 below 5,000 rows and 100 above. Never more than all rows.
+        Rows M of the subset S. None takes 100, or half of the rows where there are fewer than 200;
+        "paper" takes 50 below 5,000 rows and 100 above. Never more than all rows.
     subset : str or selector, default="kmeans"
         How the rows of S are chosen; see `sodgp.subset`.
     kernel : str or function, default="rbf"
@@ -80,7 +81,7 @@ class DeepGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
         For ``"sghmc"``: chains side by side. R-hat compares the halves of every chain, so one is enough.
     n_samples, n_predict_samples : int, default=10 and 50
         Monte Carlo samples T in training and prediction.
-    max_iter : int, default=3000
+    max_iter : int, default=2000
         Steps of Adam.
     batch_size : int, default=2000
         Rows that a step sees, the subset counted in; the whole data where they fit.
@@ -148,7 +149,7 @@ class DeepGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
         n_chains: int = 1,
         n_samples: int = 10,
         n_predict_samples: int = 50,
-        max_iter: int = 3000,
+        max_iter: int = 2000,
         batch_size: int = 2000,
         learning_rate: float = 0.01,
         schedule: str = "cosine",

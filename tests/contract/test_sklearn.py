@@ -7,12 +7,14 @@ from sodgp import DeepGPRegressor
 
 # A hundred fits each: few steps, which are long, and a subset that some checks' data do not fill.
 TINY = {"subset_size": 12, "max_iter": 15, "learning_rate": 0.1, "n_predict_samples": 5}
+# A sampler needs a burn-in.
+LONGER = {"max_iter": 60, "learning_rate": 0.05}
 ESTIMATORS = [
     DeepGPRegressor(n_layers=1, n_samples=2, **TINY),
     DeepGPRegressor(n_layers=2, n_samples=2, **TINY),
     DeepGPRegressor(inference="dsvi", n_samples=2, **TINY),
     DeepGPRegressor(inference="mean_field", **TINY),
-    DeepGPRegressor(inference="sghmc", n_posterior_samples=5, thinning=2, step_size=0.05, **TINY),
+    DeepGPRegressor(inference="sghmc", n_layers=1, n_posterior_samples=5, thinning=5, step_size=0.1, **TINY | LONGER),
 ]
 
 

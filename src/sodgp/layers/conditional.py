@@ -12,7 +12,7 @@ from gpytorch.kernels import Kernel
 from jaxtyping import Float
 from torch import Tensor
 
-from sodgp.covariance import covariance, variance
+from sodgp.covariance import covariance_pair, variance
 from sodgp.layers.products import HiddenRows, TotalRows
 from sodgp.linalg import Factor, Jitter, factorise
 
@@ -88,9 +88,9 @@ def condition(
     nugget : Tensor of shape [..., 1, 1], optional
         Noise variance that sits inside the kernel (DSVI): added to the diagonals of K_SS and K_RR.
     """
-    K_ss = covariance(kernel, Z_s)
+    K_ss, K_sb = covariance_pair(kernel, Z_s, Z_b)
     k_bb = variance(kernel, Z_b) + jitter.prior_extra
     if nugget is not None:
         K_ss = K_ss + nugget * torch.eye(K_ss.shape[-1], dtype=K_ss.dtype, device=K_ss.device)
         k_bb = k_bb + nugget[..., 0]
-    return Conditional(factorise(K_ss, jitter, layer=layer), covariance(kernel, Z_s, Z_b), k_bb)
+    return Conditional(factorise(K_ss, jitter, layer=layer), K_sb, k_bb)
