@@ -75,7 +75,7 @@ class Architecture:
     initialization: Initialization = field(default_factory=Initialization)
     jitter: Jitter = field(default_factory=Jitter)
     dtype: torch.dtype = torch.float64
-    replicates: torch.Size = torch.Size()
+    replicates: torch.Size = field(default_factory=torch.Size)
 
     @property
     def widths(self) -> list[int]:

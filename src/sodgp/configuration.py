@@ -166,7 +166,7 @@ class Configuration:
             return n_rest
         if self.batch_size <= size and n_rest > 0:
             raise ConfigurationError(
-                f"batch_size={self.batch_size} counts the {size} rows of the subset in, so none of the rest would be seen;"
+                f"batch_size={self.batch_size} counts the {size} rows of the subset in: none of the rest would be seen;"
                 f" use more than {size}."
             )
         return min(self.batch_size - size, n_rest)

@@ -106,8 +106,8 @@ def _active(kernel: Kernel, X: Tensor) -> Tensor:
 def _log_correlation(kernel: Kernel, X1: Tensor, X2: Tensor, offset: Tensor | None = None) -> Tensor:
     """-|x1 - x2|^2 / 2 in units of the lengthscales, plus `offset`, in one matrix product.
 
-    The squared norms ride along as two extra columns, so no [N1, N2] tensor is touched twice. Both inputs are shifted by
-    one common point first: far from the origin the difference of squares would lose its digits.
+    The squared norms ride along as two extra columns, so no [N1, N2] tensor is touched twice. Both inputs are shifted
+    by one common point first: far from the origin the difference of squares would lose its digits.
     """
     lengthscale = kernel.lengthscale
     shift = X1.detach().mean(-2, keepdim=True)

@@ -71,8 +71,8 @@ class FreshDraws:
 class SharedDraws:
     """Numbers fixed by a seed, the residual ones shared by all rows: prediction.
 
-    A row's prediction then depends on that row alone, not on the order, chunks or company of rows, and every sample is a
-    smooth function of the input. Drawn on the CPU, so that all devices predict with the same numbers.
+    A row's prediction then depends on that row alone, not on the order, chunks or company of rows, and every sample is
+    a smooth function of the input. Drawn on the CPU, so that all devices predict with the same numbers.
 
     Parameters
     ----------

@@ -101,7 +101,7 @@ class DeepGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
     verbose : int, default=0
         1 shows a progress bar.
     callbacks : list of functions or None, default=None
-        Each is called with a `sodgp.training.loop.TrainingState` every 50 iterations and ends training by returning True.
+        Each is called with a `sodgp.training.loop.TrainingState` every 50 iterations; returning True ends training.
 
     Attributes
     ----------

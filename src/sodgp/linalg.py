@@ -171,7 +171,7 @@ def _failure(K: Tensor, info: Tensor, jitter: Jitter, layer: int | None, what: s
         largest, smallest = float(eigenvalues[-1]), float(eigenvalues[0])
         condition = largest / smallest if smallest > 0 else float("inf")
         cause = (
-            f"condition about {condition:.1e}, smallest eigenvalue {smallest:.1e}: rows of the subset have become (nearly)"
+            f"condition about {condition:.1e}, smallest eigenvalue {smallest:.1e}: rows of the subset are (nearly)"
             " equal in this layer, or the lengthscale has grown far beyond the data"
         )
     top = jitter.amount * 10.0**jitter.steps

@@ -15,7 +15,7 @@ from sodgp.estimators import DeepGPRegressor
 METHODS = ("SoD", "SoD*", "DSVI", "DSVI*", "SGHMC", "SVGP")
 SOURCES = ("program", "text")
 
-# Training of the paper's experiments ("Training and Preprocessing"); batch 2000 counts the subset in, as the program does.
+# Training of the paper's experiments ("Training and Preprocessing"); as in the program, batch 2000 counts the subset in.
 _TRAINING: dict[str, Any] = {
     "max_iter": 20_000,
     "batch_size": 2000,
@@ -33,15 +33,15 @@ def paper(n_layers: int, method: str = "SoD", source: str = "program", **changes
     Parameters
     ----------
     n_layers : int
-        GP layers, the last one included. DGPx of the paper's table is ``n_layers=x`` as the authors' program counts; the
-        text says x hidden layers.
+        GP layers, the last one included. DGPx of the paper's table is ``n_layers=x`` as the authors' program counts;
+        the text says x hidden layers.
     method : {"SoD", "SoD*", "DSVI", "DSVI*", "SGHMC", "SVGP"}
         ``"SoD*"`` takes a random subset, ``"DSVI*"`` keeps its inducing inputs; ``"SVGP"`` has one layer whatever
         `n_layers`.
     source : {"program", "text"}
-        For SoD: what the authors' program does (marginal coupling, a label noise of its own, hidden factor 1e-5 I, absolute
-        jitter) or what the paper's text says (draws from the joint law, one noise for labels and likelihood, hidden
-        covariance 1e-5 I). The other methods' settings are those that their own papers and programs report.
+        For SoD: what the authors' program does (marginal coupling, a label noise of its own, hidden factor 1e-5 I,
+        absolute jitter) or what the paper's text says (draws from the joint law, one noise for labels and likelihood,
+        hidden covariance 1e-5 I). The other methods' settings are those that their own papers and programs report.
     **changes
         Options of `DeepGPRegressor` to set otherwise, such as ``random_state``.
 
@@ -76,7 +76,7 @@ def paper(n_layers: int, method: str = "SoD", source: str = "program", **changes
 
 
 def _subset_of_data(source: str) -> dict[str, Any]:
-    """Zero means, isotropic RBF 0.5/0.5, the paper's family, noise 0.01 and 1e-5 ("Model and Variational Parameters")."""
+    """Zero means, isotropic RBF 0.5/0.5, noise 0.01 and 1e-5 (section "Model and Variational Parameters")."""
     program = source == "program"
     start = Initialization(
         kernel_variance=0.5,
@@ -119,7 +119,6 @@ def _dsvi(*, learn_inducing_inputs: bool) -> dict[str, Any]:
         "kernel": "rbf-iso",
         "initialization": start,
         "learn_inducing_inputs": learn_inducing_inputs,
-        # Their experiments draw one sample in training; the paper under study says 10 for all methods.
     }
 
 

@@ -16,14 +16,12 @@ from torch.autograd.function import once_differentiable
 class RBFPair(torch.autograd.Function):
     """(Z_s, Z_b, lengthscale, log_variance) -> k(Z_s, Z_s), k(Z_s, Z_b) with k = exp(log_variance - |z - z'|^2 / 2).
 
-    Shapes: [..., M, D], [..., B, D], [..., 1, D or 1], [..., 1, 1] -> [..., M, M], [..., M, B]. Distances are in units of
-    the lengthscales.
+    Shapes: [..., M, D], [..., B, D], [..., 1, D or 1], [..., 1, 1] -> [..., M, M], [..., M, B]. Distances are in units
+    of the lengthscales.
     """
 
     @staticmethod
-    def forward(
-        ctx: Any, Z_s: Tensor, Z_b: Tensor, lengthscale: Tensor, log_variance: Tensor
-    ) -> tuple[Tensor, Tensor]:
+    def forward(ctx: Any, Z_s: Tensor, Z_b: Tensor, lengthscale: Tensor, log_variance: Tensor) -> tuple[Tensor, Tensor]:
         """Both inputs are shifted by one common point: far from the origin the difference of squares loses digits."""
         shift = Z_s.mean(-2, keepdim=True)
         a, b = (Z_s - shift) / lengthscale, (Z_b - shift) / lengthscale

@@ -44,7 +44,7 @@ class SubsetOfData:
         last = len(architecture.widths) - 1
         layers = []
         for index, width in enumerate(architecture.widths):
-            noise = start.layer_noise_variance
+            noise: float | None = start.layer_noise_variance
             if index == last:
                 noise = None if architecture.tie_label_noise else start.label_noise_variance
             layer = SubsetLayer(
@@ -84,7 +84,7 @@ class SubsetOfData:
     def predict(self, model: DeepGP, X_s: Tensor, y_s: Tensor, X: Tensor, draws: Draws) -> tuple[Tensor, Tensor]:
         """Eq. (prediction): test rows take the batch's place; one Gaussian for each sample.
 
-        A row's marginal is the same under ``"joint"`` and ``"ancestral"`` coupling, and the latter looks at each row alone.
+        A row has one marginal under ``"joint"`` and ``"ancestral"`` coupling, and the latter looks at each row alone.
         """
         coupling = "ancestral" if self.coupling == "joint" else self.coupling
         points, _ = model.propagate(Points(X_s, X), draws, coupling)

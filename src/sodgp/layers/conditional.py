@@ -57,8 +57,8 @@ class Conditional:
     ) -> tuple[Tensor, Tensor]:
         """For w ~ N(mean_p, factor_p factor_p'): the means A' w [..., T, B, P], and the variances summed over rows.
 
-        A Gaussian likelihood needs no more of the variances than their sum [..., T, P], and that needs no product of the
-        factors with the batch: sum_n (V_n + |factor' A_n|^2) = sum_n k_nn - tr((I - factor factor') A A').
+        A Gaussian likelihood needs no more of the variances than their sum [..., T, P], and that needs no product of
+        the factors with the batch: sum_n (V_n + |factor' A_n|^2) = sum_n k_nn - tr((I - factor factor') A A').
         """
         f, gram = TotalRows.apply(self.L, self.L_inv, self.K_sb, self.L_inv.mT @ mean)
         unexplained = self.k_bb.sum(-1) - gram.diagonal(dim1=-2, dim2=-1).sum(-1)

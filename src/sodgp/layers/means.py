@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property
+from itertools import pairwise
 
 import torch
 from jaxtyping import Float
@@ -76,4 +77,4 @@ def linear_weights(X: Float[Tensor, "N D"], widths: list[int]) -> list[Float[Ten
 def zero_weights(X: Float[Tensor, "N D"], widths: list[int]) -> list[Float[Tensor, "D_in D_out"]]:
     """Weights of zero means for a stack of hidden layers."""
     sizes = [X.shape[-1], *widths]
-    return [X.new_zeros(d_in, d_out) for d_in, d_out in zip(sizes[:-1], sizes[1:], strict=True)]
+    return [X.new_zeros(d_in, d_out) for d_in, d_out in pairwise(sizes)]

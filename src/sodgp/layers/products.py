@@ -38,8 +38,8 @@ class HiddenRows(torch.autograd.Function):
 class TotalRows(torch.autograd.Function):
     """(L, L^-1, K, a) -> K' a and A A', with A = L^-1 K: two products forward, one back.
 
-    Shapes: L, L^-1 [..., M, M], K [..., M, B], a [..., T, M, P] -> [..., T, B, P] and [..., M, M]. L is not differentiated:
-    it only saves a product, since A K' = A A' L'.
+    Shapes: L, L^-1 [..., M, M], K [..., M, B], a [..., T, M, P] -> [..., T, B, P] and [..., M, M]. L only saves a
+    product, since A K' = A A' L'; it is not differentiated.
     """
 
     @staticmethod
@@ -72,7 +72,7 @@ def _merge(columns: Tensor) -> Tensor:
 
 
 def _transpose_times(matrix: Tensor, columns: Tensor) -> Tensor:
-    """matrix' columns for every sample, [..., T, B, D]."""
+    """Matrix' columns for every sample, [..., T, B, D]."""
     if not _is_shared(matrix, columns):
         return matrix.mT @ columns
     product = matrix.mT @ _merge(columns)
@@ -80,12 +80,12 @@ def _transpose_times(matrix: Tensor, columns: Tensor) -> Tensor:
 
 
 def _times(matrix: Tensor, columns: Tensor) -> Tensor:
-    """matrix columns for every sample, [..., T, M, D]."""
+    """Matrix columns for every sample, [..., T, M, D]."""
     return _transpose_times(matrix.mT, columns)
 
 
 def _add_outer(base: Tensor, left: Tensor, right: Tensor) -> Tensor:
-    """base + left right', summed over the samples that share one base; `base` may be overwritten."""
+    """Sum of base and left right', summed over the samples that share one base; `base` may be overwritten."""
     if _is_shared(base, left):
         left, right = _merge(left), _merge(right)
     if base.shape[:-2] != left.shape[:-2] or not base.is_contiguous():

@@ -172,7 +172,7 @@ class SubsetLayer(gpytorch.Module):
         return Posterior(q_hat.f.mean, q_hat.f.variance, mean, variance, q_hat.kl)
 
     def label_informed_totals(self, points: Points, y_s: Tensor, noise_variance: Tensor) -> Posterior:
-        """As `label_informed`, with variances summed over rows, [..., T, 1, P]: what a Gaussian bound needs, for less."""
+        """As `label_informed`, variances summed over rows, [..., T, 1, P]: what a Gaussian bound needs, for less."""
         cond, q_hat, mean_b = self._label_informed(points, y_s, noise_variance)
         mean, variance = cond.totals_under(*q_hat.w)
         subset_variance = q_hat.f.factor.square().sum((-2, -1))

@@ -88,7 +88,7 @@ class Schedule:
     ----------
     learning_rate : float
     kind : {"constant", "cosine"}
-        ``"cosine"`` holds the rate for the first part of the run, then lets it fall along half a cosine to one hundredth.
+        ``"cosine"`` holds the rate for the first part of the run, then lets it fall along half a cosine to 1 %.
     max_iter : int
     hold : float
         Share of the run before the fall.
@@ -124,9 +124,9 @@ def train(
 ) -> list[History]:
     """Run the step `schedule.max_iter` times.
 
-    At every logged iteration the parameters are checked and kept. When the bound or a parameter stops being finite, or a
-    covariance cannot be factorised with the largest jitter, training goes back to the last kept parameters and halves the
-    step for the rest of the run. Ctrl-C ends training with a usable model.
+    At every logged iteration the parameters are checked and kept. When the bound or a parameter stops being finite, or
+    a covariance cannot be factorised with the largest jitter, training goes back to the last kept parameters and halves
+    the step for the rest of the run. Ctrl-C ends training with a usable model.
 
     Parameters
     ----------

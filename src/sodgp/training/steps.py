@@ -18,7 +18,11 @@ class Step(Protocol):
     """What the training loop drives."""
 
     parameters: list[nn.Parameter]
-    optimizer: torch.optim.Optimizer
+
+    @property
+    def optimizer(self) -> torch.optim.Optimizer:
+        """Whose state goes with the parameters."""
+        ...
 
     def set_learning_rate(self, rate: float) -> None:
         """Use this rate from now on."""
@@ -163,8 +167,8 @@ class Snapshot:
         with torch.no_grad():
             for parameter, value in zip(parameters, self.values, strict=True):
                 parameter.copy_(value)
-            for parameter, state in optimizer.state.items():
-                good = self.optimizer.get(parameter)
+            for owner, state in optimizer.state.items():
+                good = self.optimizer.get(owner)
                 for key, current in state.items():
                     if isinstance(current, Tensor):
                         current.copy_(good[key]) if good is not None else current.zero_()
