@@ -8,12 +8,13 @@ import sys
 import time
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from benchmarks.speed.contestants import FLOOR, contestants
+from benchmarks.speed.contestants import FLOOR, StepFunction, contestants
 from benchmarks.speed.growth import measure_growth
 from benchmarks.speed.machine import describe_machine, git_commit
 from benchmarks.speed.measure import interleaved_rounds, warm_up
@@ -51,12 +52,15 @@ def measure_shape(
     """
     rows = [c for c in contestants(shape, device) if only is None or c.name in only]
     data = synthetic_data(shape, device)
-    steps, blocks, peaks = {}, {}, {}
+    steps: dict[str, StepFunction] = {}
+    blocks: dict[str, int] = {}
+    peaks: dict[str, float] = {}
     for row in rows:
+        build = partial(row.build, shape, data, device)
         if device.type == "cuda":
-            steps[row.name], peaks[row.name] = cuda_peak(lambda row=row: row.build(shape, data, device), device)
+            steps[row.name], peaks[row.name] = cuda_peak(build, device)
         else:
-            steps[row.name] = row.build(shape, data, device)
+            steps[row.name] = build()
         blocks[row.name] = warm_up(steps[row.name], device)
     rounds = repeats or (_CUDA_REPEATS if device.type == "cuda" else shape.repeats)
     timings = interleaved_rounds(steps, blocks, rounds, device)

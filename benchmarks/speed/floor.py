@@ -112,10 +112,15 @@ def floor_step(shape: Shape, device: torch.device, *, captured: bool = False) ->
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
         run()
+    return _Recording(graph, layers)
 
-    def replay() -> None:
-        # The graph works on these tensors: they must live as long as it does.
-        assert layers
-        graph.replay()
 
-    return replay
+@dataclass(frozen=True)
+class _Recording:
+    """A graph, and the tensors that it works on: they must live as long as it does."""
+
+    graph: torch.cuda.CUDAGraph
+    layers: list[LayerTensors]
+
+    def __call__(self) -> None:
+        self.graph.replay()

@@ -53,7 +53,8 @@ def measure_growth(
     """
     record: dict[str, Any] = {"contestant": OURS, "base": base.describe(), "axes": {}}
     for symbol, (name, values) in axes.items():
-        steps = {str(value): _step(replace(base, **{name: value}), device) for value in values}
+        shapes: dict[str, Any] = {str(value): replace(base, **{name: value}) for value in values}  # type: ignore[arg-type]
+        steps = {value: _step(shape, device) for value, shape in shapes.items()}
         blocks = {value: warm_up(step, device) for value, step in steps.items()}
         timings = interleaved_rounds(steps, blocks, repeats or base.repeats, device)
         record["axes"][symbol] = {

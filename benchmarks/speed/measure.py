@@ -14,7 +14,7 @@ import torch
 
 from benchmarks.speed.contestants import StepFunction
 
-_WARM_UP = {"cpu": 1, "cuda": 4}
+_WARM_UP = {"cpu": 2, "cuda": 4}
 # A block of steps lasts about so many seconds; a single step may last longer.
 _BLOCK_SECONDS = {"cpu": 0.1, "cuda": 0.04}
 _MAX_BLOCK = 50
@@ -79,10 +79,14 @@ def run_block(step: StepFunction, count: int, device: torch.device) -> tuple[flo
 
 def warm_up(step: StepFunction, device: torch.device) -> int:
     """Run a step until its libraries are loaded; returns how many steps make a block."""
+    length = _BLOCK_SECONDS[device.type]
     for _ in range(_WARM_UP[device.type]):
-        step()
+        seconds, _ = run_block(step, 1, device)
+        if seconds > 10.0 * length:
+            # However much of that was the first call's: a block is one step.
+            return 1
     seconds, _ = run_block(step, 1, device)
-    return max(1, min(_MAX_BLOCK, math.ceil(_BLOCK_SECONDS[device.type] / max(seconds, 1e-9))))
+    return max(1, min(_MAX_BLOCK, math.ceil(length / max(seconds, 1e-9))))
 
 
 def interleaved_rounds(

@@ -11,12 +11,14 @@ import os
 import resource
 import sys
 from collections.abc import Callable
+from multiprocessing.connection import Connection
 from pathlib import Path
 
 import torch
 
 from benchmarks.speed.contestants import StepFunction, contestants
 from benchmarks.speed.shapes import SHAPES, Shape, synthetic_data
+from sodgp.inference.base import TrainingSet
 
 # The second step has all of Adam's state beside it.
 _STEPS = 2
@@ -61,21 +63,20 @@ def cpu_peak(shape: Shape, contestant: str, threads: int) -> float:
         receiver.close()
 
 
-def _child(sender: multiprocessing.connection.Connection, shape: Shape, contestant: str, threads: int) -> None:
+def _child(sender: Connection, shape: Shape, contestant: str, threads: int) -> None:
     torch.set_num_threads(threads)
     device = torch.device("cpu")
     # A small run first: libraries and their buffers are not the contestant's memory.
-    _run(SHAPES["tiny"], contestant, device)
+    _run(SHAPES["tiny"], contestant, synthetic_data(SHAPES["tiny"], device), device)
     data = synthetic_data(shape, device)
     before = _resident_bytes()
-    _run(shape, contestant, device, data)
+    _run(shape, contestant, data, device)
     # The two counters lag behind each other by a few pages.
     sender.send(max(0, _peak_bytes() - before) / _MIB)
     sender.close()
 
 
-def _run(shape: Shape, contestant: str, device: torch.device, data: object = None) -> None:
-    data = synthetic_data(shape, device) if data is None else data
+def _run(shape: Shape, contestant: str, data: TrainingSet, device: torch.device) -> None:
     (build,) = (c.build for c in contestants(shape, device) if c.name == contestant)
     step = build(shape, data, device)
     for _ in range(_STEPS):

@@ -11,6 +11,7 @@ from sodgp.architecture import Architecture
 from sodgp.draws import FreshDraws
 from sodgp.inference.base import Inference, TrainingSet
 from sodgp.layers.means import linear_weights
+from sodgp.model import DeepGP
 from sodgp.training.batches import Batcher
 from sodgp.training.run import Problem, stack
 from sodgp.training.steps import CapturedStep, EagerStep, Step
@@ -52,7 +53,7 @@ def our_replicated_step(
 def _assemble(
     inference: Inference,
     shape: Shape,
-    model: torch.nn.Module,
+    model: DeepGP,
     data: TrainingSet,
     device: torch.device,
     seeds: Sequence[int],

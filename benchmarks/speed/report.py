@@ -19,19 +19,20 @@ def ratios(timings: Mapping[str, Mapping[str, float]]) -> dict[str, dict[str, fl
     Parameters
     ----------
     timings : mapping of contestant to its times
-        With ``median_ms`` and ``min_ms``.
+        With ``median_ms``, ``min_ms`` and ``cpu_median_ms``.
 
     Returns
     -------
     dict of contestant to dict
-        ``speedup`` and ``over_floor`` of the medians, and with ``_of_min`` behind the name of the best rounds.
+        ``speedup`` and ``over_floor`` of the medians; with ``_of_min`` behind the name, of the best rounds; with
+        ``_of_cpu``, of the medians of processor time, which say something on a CPU that others use too.
     """
     result: dict[str, dict[str, float]] = {}
     for name, own in timings.items():
         if name in (PEER, FLOOR, REPLICATED):
             continue
         values = {}
-        for key, ending in (("median_ms", ""), ("min_ms", "_of_min")):
+        for key, ending in (("median_ms", ""), ("min_ms", "_of_min"), ("cpu_median_ms", "_of_cpu")):
             if PEER in timings:
                 values["speedup" + ending] = timings[PEER][key] / own[key]
             if FLOOR in timings:
@@ -77,10 +78,10 @@ def summary(record: Mapping[str, Any]) -> str:
 
 def details(name: str, shape: Mapping[str, Any]) -> str:
     """Every contestant of one shape."""
-    rows = [["contestant", "median, ms", "min, ms", "GPyTorch / it", "it / floor", "peak memory, MiB"]]
+    rows = [["contestant", "median, ms", "min, ms", "processor, ms", "GPyTorch / it", "it / floor", "peak memory, MiB"]]
     for contestant, times in shape["timings"].items():
         ratio = shape["ratios"].get(contestant, {})
-        cells = [times["label"], _number(times["median_ms"]), _number(times["min_ms"])]
+        cells = [times["label"], *(_number(times[key]) for key in ("median_ms", "min_ms", "cpu_median_ms"))]
         cells += [_number(ratio.get("speedup"), "x"), _number(ratio.get("over_floor"), "x")]
         rows.append([*cells, _number(shape["peak_memory_mib"].get(contestant))])
     rounds = max(len(times["wall_ms"]) for times in shape["timings"].values())

@@ -145,7 +145,7 @@ def _with_jitter(K: Tensor, jitter: Jitter) -> Tensor:
 def _climb(K: Tensor, jitter: Jitter, layer: int | None, what: str) -> Tensor:
     """Factorise K, which already holds its jitter; matrices that fail get ten times more, and again."""
     L, info = torch.linalg.cholesky_ex(K)
-    if K.is_cuda and torch.cuda.is_current_stream_capturing():
+    if torch.compiler.is_compiling() or (K.is_cuda and torch.cuda.is_current_stream_capturing()):
         return torch.where((info > 0)[..., None, None], torch.nan, L)
     step, climbed = 0, torch.zeros_like(info)
     while bool((info > 0).any()):

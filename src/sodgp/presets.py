@@ -15,7 +15,7 @@ from sodgp.estimators import DeepGPRegressor
 METHODS = ("SoD", "SoD*", "DSVI", "DSVI*", "SGHMC", "SVGP")
 SOURCES = ("program", "text")
 
-# Training of the paper's experiments ("Training and Preprocessing"); as in the program, batch 2000 counts the subset in.
+# The paper, "Training and Preprocessing"; as in the authors' program, batch 2000 counts the subset in.
 _TRAINING: dict[str, Any] = {
     "max_iter": 20_000,
     "batch_size": 2000,

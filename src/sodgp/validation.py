@@ -28,11 +28,11 @@ def check_fit_data(estimator: Any, X: Any, y: Any) -> tuple[FloatArray, FloatArr
     _refuse_text(y, "y")
     try:
         X_checked, y_checked = validate_data(
-            estimator, X, y, dtype=np.float64, multi_output=True, y_numeric=True, copy=True
+            estimator, X, y, dtype=np.float64, order="C", multi_output=True, y_numeric=True, copy=True
         )
     except ValueError as error:
         raise InputError(_explain(error, X, y)) from error
-    return X_checked, np.array(y_checked, dtype=np.float64)
+    return X_checked, np.array(y_checked, dtype=np.float64, order="C")
 
 
 def check_predict_data(estimator: Any, X: Any) -> FloatArray:
@@ -46,7 +46,7 @@ def check_predict_data(estimator: Any, X: Any) -> FloatArray:
     X = _plain(X)
     _refuse_text(X, "X")
     try:
-        return validate_data(estimator, X, dtype=np.float64, reset=False)
+        return validate_data(estimator, X, dtype=np.float64, order="C", reset=False)
     except ValueError as error:
         raise InputError(_explain(error, X, None)) from error
 

@@ -75,7 +75,7 @@ class SubsetOfData:
         noise = model.noise_variance[..., None, :]
         last = model.last.label_informed_totals(points, batch.y_s, label_noise(model))
         rest = total_log_density(batch.y_b, last.mean, last.variance, noise)
-        subset = total_log_density(batch.y_s, last.subset_mean, last.subset_variance, noise)
+        subset = total_log_density(batch.y_s, last.subset_mean, last.subset_total, noise)
         terms = {"rest": batch.scale * rest, "subset": subset}
         terms |= {f"kl_{layer}": -kl.mean(-1) for layer, kl in enumerate(kls, start=1)}
         terms["kl_last"] = -last.kl.mean(-1)

@@ -22,7 +22,7 @@ import torch
 from torch import Tensor
 
 from sodgp.layers.conditional import Conditional
-from sodgp.linalg import Jitter, factorise, log_diagonal
+from sodgp.linalg import Factor, Jitter, factorise, log_diagonal
 
 
 class Gaussian(NamedTuple):
@@ -50,15 +50,27 @@ class LabelInformed(NamedTuple):
     ----------
     w : Gaussian
         q_hat in the coordinates w.
-    f : Gaussian
-        q_hat of F_S itself.
+    mean : Tensor of shape [..., T, M, P]
+        Mean of F_S itself.
+    image, L_Q_inv : Tensor of shape [..., T, P, M, M]
+        Factor of q over F_S before the labels, and the inverse factor of Q = I + image' image / v.
+    total_variance : Tensor of shape [..., T, P]
+        Variances of F_S summed over its rows.
     kl : Tensor of shape [..., T]
         KL(q_hat || p(F_S | Z_S)), summed over outputs.
     """
 
     w: Gaussian
-    f: Gaussian
+    mean: Tensor
+    image: Tensor
+    L_Q_inv: Tensor
+    total_variance: Tensor
     kl: Tensor
+
+    @property
+    def f(self) -> Gaussian:
+        """The law of F_S itself, with its whole covariance: N(mean, image Q^-1 image')."""
+        return Gaussian(self.mean, self.image @ self.L_Q_inv.mT)
 
 
 @runtime_checkable
@@ -113,12 +125,14 @@ class WhitenedFamily:
     ) -> LabelInformed:
         """Q = I + C'L'LC/v, C_hat = C L_Q^-T, m_hat = m + C_hat C_hat' L' (y_S - mean(Z_S) - L m)/v, per sample."""
         L = cond.L.unsqueeze(-3)
-        C_hat, log_det_Q = _absorb_labels(C, L @ C, v)
+        image = L @ C
+        L_Q, L_Q_inv = _absorb_labels(image, v)
+        C_hat = C @ L_Q_inv.mT
         residual = (y_s - mean_s - cond.L @ m) / v[..., None, :]
         m_hat = m + _gram_times(C_hat, cond.L.mT @ residual)
         w = Gaussian(m_hat, C_hat)
-        kl = kl_to_standard_normal(w, (log_diagonal(C) - log_det_Q).sum(-1))
-        return LabelInformed(w, Gaussian(mean_s + cond.L @ m_hat, L @ C_hat), kl)
+        kl = kl_to_standard_normal(w, (log_diagonal(C) - log_diagonal(L_Q)).sum(-1))
+        return LabelInformed(w, mean_s + cond.L @ m_hat, image, L_Q_inv, _total_variance(L_Q_inv, v), kl)
 
 
 class PaperFamily:
@@ -153,11 +167,13 @@ class PaperFamily:
         self, m: Tensor, C: Tensor, cond: Conditional, mean_s: Tensor, y_s: Tensor, v: Tensor
     ) -> LabelInformed:
         """Q = I + C'C/v, C_hat = C L_Q^-T, m_hat = m + C_hat C_hat' (y_S - m)/v: Sigma is never inverted."""
-        C_hat, log_det_Q = _absorb_labels(C, C, v)
+        L_Q, L_Q_inv = _absorb_labels(C, v)
+        C_hat = C @ L_Q_inv.mT
         m_hat = m + _gram_times(C_hat, (y_s - m) / v[..., None, :])
         w = Gaussian(cond.L_inv @ (m_hat - mean_s), cond.L_inv.unsqueeze(-3) @ C_hat)
-        log_det = log_diagonal(C) - log_det_Q - log_diagonal(cond.L)[..., None]
-        return LabelInformed(w, Gaussian(m_hat, C_hat), kl_to_standard_normal(w, log_det.sum(-1)))
+        log_det = log_diagonal(C) - log_diagonal(L_Q) - log_diagonal(cond.L)[..., None]
+        kl = kl_to_standard_normal(w, log_det.sum(-1))
+        return LabelInformed(w, m_hat, C, L_Q_inv, _total_variance(L_Q_inv, v), kl)
 
 
 FAMILIES: dict[str, Family] = {"whitened": WhitenedFamily(), "paper": PaperFamily()}
@@ -174,12 +190,16 @@ def _gram_times(C: Tensor, x: Tensor) -> Tensor:
     return (C @ (C.mT @ columns)).squeeze(-1).mT
 
 
-def _absorb_labels(C: Tensor, image: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
-    """C_hat = C L_Q^-T and sum log diag L_Q of Q = I + image' image / v."""
-    eye = torch.eye(C.shape[-1], dtype=C.dtype, device=C.device)
+def _absorb_labels(image: Tensor, v: Tensor) -> Factor:
+    """L_Q and its inverse for Q = I + image' image / v, where image is the factor of q over F_S."""
+    eye = torch.eye(image.shape[-1], dtype=image.dtype, device=image.device)
     # Q is I plus a positive semi-definite matrix: it needs no jitter.
-    L_Q, L_Q_inv = factorise(eye + image.mT @ image / v[..., None, None], Jitter(0.0), what="Q of q_hat")
-    return C @ L_Q_inv.mT, log_diagonal(L_Q)
+    return factorise(eye + image.mT @ image / v[..., None, None], Jitter(0.0), what="Q of q_hat")
+
+
+def _total_variance(L_Q_inv: Tensor, v: Tensor) -> Tensor:
+    """Trace of image Q^-1 image' = v tr(Q^-1 (Q - I)) = v (M - |L_Q^-1|^2), [..., T, P]."""
+    return v * (L_Q_inv.shape[-1] - L_Q_inv.square().sum((-2, -1)))
 
 
 def kl_to_standard_normal(q: Gaussian, log_det: Tensor) -> Tensor:

@@ -38,16 +38,18 @@ class Posterior(NamedTuple):
 
     Attributes
     ----------
-    subset_mean, subset_variance : Tensor of shape [..., T, M, P]
-        Marginals of q_hat(F_S).
+    subset_mean : Tensor of shape [..., T, M, P]
+        Mean of q_hat(F_S).
+    subset_total : Tensor of shape [..., T, 1, P]
+        Variances of q_hat(F_S), summed over its rows.
     mean, variance : Tensor of shape [..., T, B, P]
-        Marginals of f at the other rows, without noise.
+        Marginals of f at the other rows, without noise; `label_informed_totals` sums the variances over rows.
     kl : Tensor of shape [..., T]
         KL(q_hat || p(F_S | Z_S)).
     """
 
     subset_mean: Tensor
-    subset_variance: Tensor
+    subset_total: Tensor
     mean: Tensor
     variance: Tensor
     kl: Tensor
@@ -169,14 +171,15 @@ class SubsetLayer(gpytorch.Module):
         """
         cond, q_hat, mean_b = self._label_informed(points, y_s, noise_variance)
         mean, variance = _at_rest(cond, q_hat.w, mean_b)
-        return Posterior(q_hat.f.mean, q_hat.f.variance, mean, variance, q_hat.kl)
+        return Posterior(q_hat.mean, q_hat.total_variance.unsqueeze(-2), mean, variance, q_hat.kl)
 
     def label_informed_totals(self, points: Points, y_s: Tensor, noise_variance: Tensor) -> Posterior:
         """As `label_informed`, variances summed over rows, [..., T, 1, P]: what a Gaussian bound needs, for less."""
         cond, q_hat, mean_b = self._label_informed(points, y_s, noise_variance)
-        mean, variance = cond.totals_under(*q_hat.w)
-        subset_variance = q_hat.f.factor.square().sum((-2, -1))
-        return Posterior(q_hat.f.mean, subset_variance.unsqueeze(-2), mean_b + mean, variance.unsqueeze(-2), q_hat.kl)
+        mean, total = cond.totals_under(*q_hat.w)
+        return Posterior(
+            q_hat.mean, q_hat.total_variance.unsqueeze(-2), mean_b + mean, total.unsqueeze(-2), q_hat.kl
+        )
 
     def label_informed_joint(self, points: Points, y_s: Tensor, noise_variance: Tensor) -> tuple[Tensor, Tensor]:
         """Mean [..., T, B, P] and full covariance [..., T, P, B, B] of f at the other rows."""

@@ -72,7 +72,10 @@ class History:
     stopped: str = "max_iter"
 
     def log(self, iteration: int, terms: dict[str, float], seconds: float) -> None:
-        """Append one entry."""
+        """Append one entry; an iteration that is run again after a roll-back replaces its own."""
+        if self.iteration and self.iteration[-1] == iteration:
+            for column in (self.iteration, self.bound, self.seconds, *self.terms.values()):
+                column.pop()
         self.iteration.append(iteration)
         self.bound.append(math.fsum(terms.values()))
         self.seconds.append(seconds)
@@ -161,9 +164,11 @@ def train(
             # In single precision, as a recorded step holds it: both kinds of step then take the same one.
             rate = float(np.float32(shrink * schedule.at(iteration)))
             step.set_learning_rate(rate)
+            is_logged = iteration % log_every == 0 or iteration in (1, schedule.max_iter)
+            before = Snapshot(step.parameters, step.optimizer) if is_logged else None
             try:
                 terms = step()
-                if iteration % log_every and iteration != schedule.max_iter and iteration != 1:
+                if before is None:
                     continue
                 values = {name: value.double().reshape(-1).tolist() for name, value in terms.items()}
                 _check(values, step.parameters)
@@ -175,7 +180,8 @@ def train(
                     raise
                 iteration, shrink = good_iteration, 0.5 * shrink
                 continue
-            good, good_iteration = Snapshot(step.parameters, step.optimizer), iteration
+            # Not the parameters after the step: nobody has seen a bound of theirs yet.
+            good, good_iteration = before, iteration - 1
             seconds = time.perf_counter() - began
             for replicate, history in enumerate(histories):
                 history.log(iteration, {name: value[replicate] for name, value in values.items()}, seconds)
