@@ -5,10 +5,12 @@ from __future__ import annotations
 import inspect
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
+import numpy as np
 import torch
+from sklearn.utils import check_random_state
 
 from sodgp.architecture import Initialization
 from sodgp.errors import ConfigurationError, NumericalWarning, SubsetSizeWarning
@@ -24,7 +26,7 @@ from sodgp.linalg import Jitter
 from sodgp.subset import get_selector
 from sodgp.training.loop import SCHEDULES, Callback
 from sodgp.training.progress import progress_bar
-from sodgp.validation import check_choice, check_integer, check_positive, resolve_device
+from sodgp.validation import check_choice, check_flag, check_integer, check_positive, resolve_device
 
 DTYPES = {"float64": torch.float64, "float32": torch.float32}
 DEFAULT_SUBSET_SIZE = 100
@@ -40,13 +42,15 @@ def _sghmc(estimator: Any) -> StochasticGradientHMC:
         n_draws=draws,
         thinning=check_integer("thinning", estimator.thinning, minimum=1),
         n_chains=chains,
-        learn_inducing_inputs=bool(estimator.learn_inducing_inputs),
+        learn_inducing_inputs=check_flag("learn_inducing_inputs", estimator.learn_inducing_inputs),
     )
 
 
 _METHODS: dict[str, Callable[[Any], Inference]] = {
     "sod": lambda estimator: SubsetOfData(coupling=estimator.coupling),
-    "dsvi": lambda estimator: DoublyStochastic(learn_inducing_inputs=bool(estimator.learn_inducing_inputs)),
+    "dsvi": lambda estimator: DoublyStochastic(
+        learn_inducing_inputs=check_flag("learn_inducing_inputs", estimator.learn_inducing_inputs)
+    ),
     "mean_field": lambda estimator: MeanField(),
     "sghmc": _sghmc,
 }
@@ -115,6 +119,7 @@ class Configuration:
         if not callable(e.kernel):
             check_choice("kernel", e.kernel, KERNEL_NAMES)
         get_selector(e.subset)
+        _check_seed(e.random_state)
         check_integer("n_predict_samples", e.n_predict_samples, minimum=1)
         dtype = DTYPES[e.dtype]
         max_iter = check_integer("max_iter", e.max_iter, minimum=1)
@@ -126,7 +131,7 @@ class Configuration:
             parameterization=e.parameterization,
             coupling=e.coupling,
             hidden_mean=e.hidden_mean,
-            tie_label_noise=bool(e.tie_label_noise),
+            tie_label_noise=check_flag("tie_label_noise", e.tie_label_noise),
             n_samples=check_integer("n_samples", e.n_samples, minimum=1),
             max_iter=max_iter,
             batch_size=check_integer("batch_size", e.batch_size, minimum=1),
@@ -219,7 +224,21 @@ def _checked_initialization(initialization: Any) -> Initialization:
         return Initialization()
     if not isinstance(initialization, Initialization):
         raise ConfigurationError(f"initialization must be an Initialization or None, not {initialization!r}.")
+    check_choice("initialization.means", initialization.means, ("zero", "uniform"))
+    for part in fields(initialization):
+        value = getattr(initialization, part.name)
+        if part.name != "means" and not (part.name == "lengthscale" and value is None):
+            check_positive(f"initialization.{part.name}", value)
     return initialization
+
+
+def _check_seed(random_state: Any) -> None:
+    try:
+        check_random_state(random_state)
+    except ValueError as error:
+        raise ConfigurationError(
+            f"random_state must be an integer from 0 to 2**32 - 1, a RandomState or None, not {random_state!r}."
+        ) from error
 
 
 def _checked_jitter(jitter: Any, dtype: torch.dtype) -> Jitter:
@@ -233,6 +252,10 @@ def _checked_jitter(jitter: Any, dtype: torch.dtype) -> Jitter:
 
 
 def _checked_callbacks(callbacks: Any, verbose: Any, max_iter: int) -> list[Callback]:
+    if not isinstance(callbacks, list | tuple | None):
+        raise ConfigurationError(f"callbacks must be a list of functions or None, not {callbacks!r}.")
+    if not isinstance(verbose, bool | np.bool_):
+        check_integer("verbose", verbose, minimum=0)
     checked = list(callbacks or [])
     for callback in checked:
         if not callable(callback):

@@ -68,6 +68,75 @@ class FreshDraws:
         return torch.randn(shape, generator=generator, device=self.device).to(self.dtype)
 
 
+class TapeDraws:
+    """All numbers of a training step at once, handed out in the order in which the step asks for them.
+
+    One call for each replicate fills the tape, whatever the number of layers, and the step itself holds no generator,
+    so that it can be compiled. The first round is a rehearsal that hands out zeros and notes what was asked for.
+
+    Parameters
+    ----------
+    generators : torch.Generator or sequence of them
+        As in `FreshDraws`.
+    n_samples : int
+        Monte Carlo samples T.
+    dtype, device
+        Of the numbers.
+    """
+
+    def __init__(
+        self,
+        generators: torch.Generator | Sequence[torch.Generator],
+        n_samples: int,
+        *,
+        dtype: torch.dtype = torch.float64,
+        device: torch.device | str = "cpu",
+    ) -> None:
+        self.is_single = isinstance(generators, torch.Generator)
+        self.generators = [generators] if isinstance(generators, torch.Generator) else list(generators)
+        self.n_samples = n_samples
+        self.dtype = dtype
+        self.device = torch.device(device)
+        self.plan: list[tuple[int, int]] | None = None
+        self._asked: list[tuple[int, int]] = []
+        self._numbers: tuple[Tensor, ...] = ()
+        self._next = 0
+
+    def refill(self) -> tuple[Tensor, ...]:
+        """Fresh numbers for one step, one tensor of shape [*replicates, T, rows, width] for each request."""
+        if self.plan is None:
+            raise RuntimeError("a tape is refilled after its rehearsal: call finish_rehearsal first.")
+        if not self.plan:
+            return ()
+        sizes = [self.n_samples * rows * width for rows, width in self.plan]
+        # Drawn in single precision and widened: Monte Carlo noise needs no more digits, and it is five times faster.
+        flat = torch.stack([torch.randn(sum(sizes), generator=g, device=self.device) for g in self.generators])
+        flat = flat[0] if self.is_single else flat
+        pieces = flat.to(self.dtype).split(sizes, -1)
+        return tuple(
+            piece.unflatten(-1, (self.n_samples, *shape)) for piece, shape in zip(pieces, self.plan, strict=True)
+        )
+
+    def load(self, numbers: tuple[Tensor, ...]) -> None:
+        """Hand out these numbers from now on."""
+        self._numbers, self._next = numbers, 0
+
+    def finish_rehearsal(self) -> None:
+        """Keep the requests made so far as the plan of every step."""
+        self.plan = self._asked
+
+    def subset(self, rows: int, width: int) -> Tensor:
+        """The next numbers of the tape, [*replicates, T, rows, width]; zeros in the rehearsal."""
+        if self.plan is None:
+            self._asked.append((rows, width))
+            leading = () if self.is_single else (len(self.generators),)
+            return torch.zeros(*leading, self.n_samples, rows, width, dtype=self.dtype, device=self.device)
+        self._next += 1
+        return self._numbers[self._next - 1]
+
+    rest = subset
+
+
 class SharedDraws:
     """Numbers fixed by a seed, the residual ones shared by all rows: prediction.
 

@@ -2,39 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any, Self
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
+from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin, clone
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
 from sodgp.architecture import Architecture
 from sodgp.configuration import Configuration
-from sodgp.draws import FreshDraws, SharedDraws
 from sodgp.errors import InputError, NumericalError
 from sodgp.inference.base import TrainingSet
 from sodgp.layers.means import linear_weights, zero_weights
 from sodgp.model import DeepGP
-from sodgp.predictive import GaussianMixture
+from sodgp.prediction import Predictions
+from sodgp.replicates import fit_replicates
 from sodgp.subset import get_selector
 from sodgp.training.loop import History
-from sodgp.training.run import Problem, Settings, fit
-from sodgp.validation import check_fit_data, check_integer, check_predict_data
+from sodgp.training.run import Settings, fit
+from sodgp.training.stacking import Problem
+from sodgp.validation import check_fit_data, check_integer
 
 FloatArray = NDArray[np.float64]
 
-# Numbers in the largest tensor of a prediction: 64 MB in float64.
-_CHUNK_ELEMENTS = 2**23
-_MAX_JOINT_ROWS = 1000
 
-
-class DeepGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
+class DeepGPRegressor(Predictions, MultiOutputMixin, RegressorMixin, BaseEstimator):
     """Deep Gaussian process regression; by default with subset-of-data variational inference.
 
     Inputs and targets are standardised inside; predictions come back in the original units.
@@ -88,6 +83,11 @@ class DeepGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
     learning_rate : float, default=0.01
     schedule : {"cosine", "constant"}, default="cosine"
         ``"cosine"`` holds the learning rate for half of the run and then lets it fall to one hundredth.
+    n_restarts : int, default=1
+        Fits from different seeds (and subsets), trained in one program; the one with the best bound is kept.
+    compile : bool, default=False
+        Let PyTorch's compiler fuse the small operations of a step. It takes about a minute once and pays in long runs,
+        above all on a GPU; it needs a C++ compiler, or Triton on CUDA.
     initialization : sodgp.architecture.Initialization or None, default=None
         Values at which training starts.
     jitter : float, "program" or None, default=None
@@ -116,6 +116,8 @@ class DeepGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
     diagnostics_ : sodgp.inference.diagnostics.SamplerDiagnostics
         For ``"sghmc"``: effective sample size, R-hat, temperature and step size; not stored in model files.
     n_iter_ : int
+    restart_bounds_ : list of float
+        Bound of every restart, where there were several.
     n_features_in_, feature_names_in_
         As in scikit-learn.
 
@@ -152,6 +154,8 @@ class DeepGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
         max_iter: int = 2000,
         batch_size: int = 2000,
         learning_rate: float = 0.01,
+        n_restarts: int = 1,
+        compile: bool = False,
         schedule: str = "cosine",
         initialization: Any = None,
         jitter: Any = None,
@@ -181,6 +185,8 @@ class DeepGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
         self.max_iter = max_iter
         self.batch_size = batch_size
         self.learning_rate = learning_rate
+        self.n_restarts = n_restarts
+        self.compile = compile
         self.schedule = schedule
         self.initialization = initialization
         self.jitter = jitter
@@ -214,6 +220,8 @@ class DeepGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
         NumericalError
             When training ran away and could not be brought back; the last good parameters are kept in ``model_``.
         """
+        if check_integer("n_restarts", self.n_restarts, minimum=1) > 1:
+            return self._fit_restarts(X, y)
         problem, settings = self._prepare(X, y)
         try:
             ((model, history),) = fit(self._method, [problem], settings)
@@ -225,13 +233,25 @@ class DeepGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
             raise
         return self._finish(model, history)
 
+    def _fit_restarts(self, X: Any, y: Any) -> Self:
+        """Train several times in one program and keep the fit with the best bound."""
+        seeds = check_random_state(self.random_state).randint(2**31 - 1, size=self.n_restarts)
+        tries = [clone(self).set_params(n_restarts=1, random_state=int(seed)) for seed in seeds]
+        fit_replicates(tries, [(X, y)] * len(tries))
+        # The bound is a Monte Carlo estimate: the last few entries together tell more than the last one.
+        self.restart_bounds_ = [float(np.mean(attempt.history_.bound[-5:])) for attempt in tries]
+        best = tries[int(np.argmax(self.restart_bounds_))]
+        options = self.get_params(deep=False)
+        self.__dict__.update({name: value for name, value in vars(best).items() if name not in options})
+        return self
+
     def _prepare(self, X: Any, y: Any) -> tuple[Problem, Settings]:
         """Check options and data, scale, choose the subset: everything before training."""
         config = Configuration.from_estimator(self)
         X_raw, y_raw = check_fit_data(self, X, y)
         self._y_is_vector = y_raw.ndim == 1
-        self._x_scaler, X_scaled = _standardise(X_raw)
-        self._y_scaler, y_scaled = _standardise(y_raw.reshape(len(y_raw), -1))
+        self._x_scaler, X_scaled = _standardise(X_raw, "X")
+        self._y_scaler, y_scaled = _standardise(y_raw.reshape(len(y_raw), -1), "y")
         seeds = check_random_state(self.random_state).randint(2**31 - 1, size=3)
         self._predict_seed = int(seeds[2])
 
@@ -267,6 +287,7 @@ class DeepGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
             schedule=config.schedule,
             device=config.device,
             callbacks=config.callbacks,
+            compile=bool(self.compile),
         )
         self._method = method
         self._X_s, self._y_s = data.X_s.unsqueeze(0), data.y_s.unsqueeze(0)
@@ -280,139 +301,6 @@ class DeepGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
         self.n_parameters_ = self.model_.n_parameters
         self.n_iter_ = history.iteration[-1] if history.iteration else 0
         return self
-
-    def predict(self, X: Any, return_std: bool = False, return_cov: bool = False) -> Any:
-        """Mean of y, in original units.
-
-        Parameters
-        ----------
-        X : array, data frame or tensor of shape [N, D]
-        return_std : bool
-            Also the standard deviation of y.
-        return_cov : bool
-            Also the covariance of y over rows, for at most 1,000 rows.
-
-        Returns
-        -------
-        mean : ndarray of shape [N] or [N, P]
-        std : ndarray of the same shape, if `return_std`
-        cov : ndarray of shape [N, N] or [P, N, N], if `return_cov`
-        """
-        if return_std and return_cov:
-            raise InputError("ask for return_std or return_cov, not for both: the variances are the diagonal of cov.")
-        if return_cov:
-            return self._joint_moments(X)
-        parts = [(d.mean, d.std) if return_std else (d.mean,) for d in self._mixtures(X, latent=False)]
-        joined = tuple(np.concatenate(values) for values in zip(*parts, strict=True))
-        return joined if return_std else joined[0]
-
-    def predict_distribution(self, X: Any, *, latent: bool = False) -> GaussianMixture:
-        """The predictive distribution, one Gaussian per Monte Carlo sample.
-
-        Parameters
-        ----------
-        X : array, data frame or tensor of shape [N, D]
-        latent : bool
-            Of the function f, without observation noise, instead of y.
-
-        Returns
-        -------
-        GaussianMixture
-            With mean, variance, std, log_prob, cdf, quantile, interval, sample and crps, in original units.
-        """
-        return GaussianMixture.concatenate(list(self._mixtures(X, latent=latent)))
-
-    def sample_y(self, X: Any, n_samples: int = 1, random_state: Any = 0, *, latent: bool = False) -> FloatArray:
-        """Draw whole functions: rows of one draw belong together.
-
-        Parameters
-        ----------
-        X : array, data frame or tensor of shape [N, D]
-            At most 1,000 rows; `predict_distribution(X).sample` draws rows independently for any number.
-        n_samples : int
-        random_state : int, RandomState or None
-        latent : bool
-            Without observation noise.
-
-        Returns
-        -------
-        ndarray of shape [N, n_samples] or [N, P, n_samples]
-        """
-        check_is_fitted(self)
-        count = check_integer("n_samples", n_samples, minimum=1)
-        seed = int(check_random_state(random_state).randint(2**31 - 1))
-        mean, covariance = self._joint(X, seed, count)
-        if not latent:
-            noise = self.model_.noise_variance.cpu().double().reshape(1, -1, 1, 1)
-            covariance = covariance + noise * torch.eye(covariance.shape[-1], dtype=torch.float64)
-        values, vectors = torch.linalg.eigh(covariance)
-        normal = torch.randn(*mean.mT.shape, generator=torch.Generator().manual_seed(seed + 1), dtype=torch.float64)[
-            ..., None
-        ]
-        draws = mean.mT + (vectors @ (values.clamp_min(0.0).sqrt()[..., None] * normal)).squeeze(-1)
-        scaled = draws.permute(2, 1, 0).numpy() * self._y_scaler.scale_[:, None] + self._y_scaler.mean_[:, None]
-        return scaled[:, 0] if self._y_is_vector else scaled
-
-    def _mixtures(self, X: Any, *, latent: bool) -> Iterator[GaussianMixture]:
-        """The predictive distribution in chunks of rows: memory stays bounded for any number of rows."""
-        check_is_fitted(self)
-        rows = self._scaled_rows(X)
-        count = check_integer("n_predict_samples", self.n_predict_samples, minimum=1)
-        widest = max(layer.q_mean.shape[-2] * layer.q_mean.shape[-1] for layer in self.model_.layers)
-        chunk = max(1, _CHUNK_ELEMENTS // (count * widest))
-        for part in rows.split(chunk):
-            draws = SharedDraws(self._predict_seed, count, dtype=part.dtype, device=part.device)
-            with torch.no_grad():
-                mean, variance = self._method.predict(self.model_, *self._anchors(part), part.unsqueeze(0), draws)
-                if not latent:
-                    variance = variance + self.model_.noise_variance[..., None, :]
-            yield self._original_units(mean, variance)
-
-    def _joint(self, X: Any, seed: int, count: int) -> tuple[Tensor, Tensor]:
-        """Mean [T, N, P] and covariance [T, P, N, N] of f over rows drawn jointly, in scaled units, on the CPU."""
-        rows = self._scaled_rows(X)
-        if len(rows) > _MAX_JOINT_ROWS:
-            raise InputError(
-                f"joint predictions take at most {_MAX_JOINT_ROWS} rows, not {len(rows)}: their covariance is a full"
-                " matrix. Use predict(..., return_std=True) or predict_distribution, which take any number."
-            )
-        moments = []
-        # One sample at a time: a joint draw holds a full covariance for every output of every layer.
-        for t in range(count):
-            generator = torch.Generator(rows.device).manual_seed(seed + t)
-            draws = FreshDraws(generator, 1, dtype=rows.dtype, device=rows.device)
-            with torch.no_grad():
-                moments.append(self._method.predict_joint(self.model_, *self._anchors(rows), rows.unsqueeze(0), draws))
-        mean, covariance = (torch.cat(values).cpu().double() for values in zip(*moments, strict=True))
-        return mean, covariance
-
-    def _joint_moments(self, X: Any) -> tuple[FloatArray, FloatArray]:
-        check_is_fitted(self)
-        mean, covariance = self._joint(X, self._predict_seed, self.n_predict_samples)
-        noise = self.model_.noise_variance.cpu().double().reshape(-1, 1, 1)
-        centred = (mean - mean.mean(0)).permute(2, 1, 0)
-        total = covariance.mean(0) + centred @ centred.mT / len(mean)
-        total = total + noise * torch.eye(total.shape[-1], dtype=torch.float64)
-        scale, shift = self._y_scaler.scale_, self._y_scaler.mean_
-        y_mean, y_cov = mean.mean(0).numpy() * scale + shift, total.numpy() * scale[:, None, None] ** 2
-        return (y_mean[:, 0], y_cov[0]) if self._y_is_vector else (y_mean, y_cov)
-
-    def _scaled_rows(self, X: Any) -> Tensor:
-        scaled = self._x_scaler.transform(check_predict_data(self, X))
-        parameter = self.model_.likelihood.raw_noise
-        return torch.as_tensor(scaled, dtype=parameter.dtype, device=parameter.device)
-
-    def _anchors(self, like: Tensor) -> tuple[Tensor, Tensor]:
-        """Inputs and labels of the subset, where the model is."""
-        return self._X_s.to(like.device), self._y_s.to(like.device)
-
-    def _original_units(self, mean: Tensor, variance: Tensor) -> GaussianMixture:
-        # Rounding leaves a variance of f at zero where a row sits on the subset and the noise is at its floor.
-        variance = variance.double().clamp_min(torch.finfo(torch.float64).tiny ** 0.25)
-        scale, shift = self._y_scaler.scale_, self._y_scaler.mean_
-        if self._y_is_vector:
-            mean, variance = mean[..., 0], variance[..., 0]
-        return GaussianMixture(mean.double().cpu(), variance.cpu()).affine(scale, shift)
 
     def save(self, path: Any) -> None:
         """Write the fitted model to a file (``"m.sodgp"``) or a folder (``"model/"``), without pickle.
@@ -442,9 +330,13 @@ class DeepGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
         return records.load(cls, path)
 
 
-def _standardise(values: FloatArray) -> tuple[StandardScaler, FloatArray]:
+def _standardise(values: FloatArray, name: str) -> tuple[StandardScaler, FloatArray]:
     """Zero mean and unit variance; constant columns become zero."""
-    scaler = StandardScaler().fit(values)
+    with np.errstate(over="ignore", invalid="ignore"):
+        scaler = StandardScaler().fit(values)
+    if not np.isfinite(scaler.var_).all():
+        columns = ", ".join(map(str, np.flatnonzero(~np.isfinite(scaler.var_))))
+        raise InputError(f"the variance of column {columns} of {name} overflows: give smaller units.")
     return scaler, scaler.transform(values)
 
 

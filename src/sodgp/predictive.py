@@ -12,7 +12,6 @@ application to mesoscale forecast ensemble verification. QJRMS 132. (Closed form
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -20,13 +19,11 @@ import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
 
+from sodgp import mixtures
 from sodgp.errors import InputError
 
 CHUNK_ELEMENTS = 2**20
 """Elements of the largest temporary tensor (8 MiB in float64): bounds memory, and stays near the processor's caches."""
-
-_QUANTILE_TOLERANCE = 1e-12  # of the cdf, relative to the smaller tail; far in the tails rounding allows no less
-_QUANTILE_MAX_STEPS = 300  # bisection alone needs fewer; about ten are used
 
 Numbers = int | float | ArrayLike | torch.Tensor  # int and float for run-time checkers, which know no numeric tower
 FloatArray = NDArray[np.float64]
@@ -124,6 +121,26 @@ class GaussianMixture:
         var = torch.cat([m._var.to(first._mu.device) for m in mixtures], dim=1)
         return cls(mu.reshape(shape), var.reshape(shape))
 
+    @classmethod
+    def pool(cls, members: Sequence[GaussianMixture]) -> GaussianMixture:
+        """One mixture of all components of several, over the same rows and outputs: an ensemble's prediction.
+
+        Parameters
+        ----------
+        members : sequence of GaussianMixture
+            With equal numbers of components, so that every member has the same weight.
+        """
+        if not members:
+            raise InputError("pool needs at least one mixture")
+        shapes = {(m.n_components, m._shape) for m in members}
+        if len(shapes) > 1:
+            raise InputError(f"pooled mixtures must agree in components, rows and outputs; got {sorted(shapes)}")
+        parts = [[t.reshape(m.n_components, *m._shape) for t in (m._mu, m._var)] for m in members]
+        means, variances = (
+            torch.cat([t.to(parts[0][0].device) for t in column]) for column in zip(*parts, strict=True)
+        )
+        return cls(means, variances)
+
     def affine(self, scale: Numbers, shift: Numbers) -> GaussianMixture:
         """Mixture of ``scale * Y + shift``, as when going back to original units.
 
@@ -184,11 +201,11 @@ class GaussianMixture:
         >>> GaussianMixture(torch.zeros(5, 1), torch.ones(5, 1)).log_prob([0.0]).round(4)
         array([-0.9189])
         """
-        return self._over_cells(_log_density, y)
+        return self._over_cells(mixtures.log_density, y)
 
     def cdf(self, y: Numbers) -> FloatArray:
         """Probability of a value up to `y`, ``mean_t Phi((y - mu_t) / sigma_t)``; shapes as in `log_prob`."""
-        return self._over_cells(_cdf, y)
+        return self._over_cells(mixtures.cdf, y)
 
     def crps(self, y: Numbers) -> FloatArray:
         r"""Continuous ranked probability score, exact; smaller is better, in the units of y; shapes as in `log_prob`.
@@ -202,7 +219,7 @@ class GaussianMixture:
         >>> GaussianMixture(torch.zeros(1, 1), torch.ones(1, 1)).crps([0.0]).round(4)
         array([0.2337])
         """
-        return self._over_cells(_crps, y)
+        return self._over_cells(mixtures.crps, y)
 
     def quantile(self, q: Numbers) -> FloatArray:
         """Value below which the mixture has probability `q`: the root of ``cdf(x) = q``.
@@ -233,7 +250,7 @@ class GaussianMixture:
         for block in _blocks(len(found), self.n_components):
             column = torch.arange(block.start, block.stop, device=found.device)
             level, cell = flat[column // n_cells], column % n_cells
-            found[block] = _quantile(self._mu[:, cell], self._var[:, cell], level)
+            found[block] = mixtures.quantile(self._mu[:, cell], self._var[:, cell], level)
         return _to_numpy(found.reshape(*levels.shape, *self._shape))
 
     def interval(self, level: float = 0.9) -> tuple[FloatArray, FloatArray]:
@@ -309,82 +326,6 @@ def tail_probability(level: float) -> float:
         hint = f"; for {level:g} per cent write {level / 100:g}" if 1 < level < 100 else ""
         raise InputError(f"level must lie strictly between 0 and 1; got {level!r}{hint}")
     return (1 - level) / 2
-
-
-# ---------------------------------------------- the mathematics of one block of cells: mu, var [T, C]; y, q [C] -> [C]
-
-
-def _log_density(mu: torch.Tensor, var: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
-    log_components = -0.5 * ((y - mu).square() / var + var.log() + math.log(2 * math.pi))
-    return torch.logsumexp(log_components, dim=0) - math.log(len(mu))
-
-
-def _cdf(mu: torch.Tensor, var: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
-    return _normal_cdf((y - mu) / var.sqrt()).mean(0)
-
-
-def _normal_cdf(z: torch.Tensor) -> torch.Tensor:
-    # erfc keeps the relative accuracy in the lower tail that (1 + erf) / 2 loses below 1e-16.
-    return 0.5 * torch.erfc(z * -math.sqrt(0.5))
-
-
-def _crps(mu: torch.Tensor, var: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
-    T = len(mu)
-    spread = _mean_abs(torch.zeros_like(mu), 2 * var).sum(0)
-    # A pair at a time against all later ones: T^2/2 terms without a [T, T, C] tensor.
-    for t in range(T - 1):
-        spread += 2 * _mean_abs(mu[t + 1 :] - mu[t], var[t + 1 :] + var[t]).sum(0)
-    return _mean_abs(y - mu, var).mean(0) - spread / (2 * T**2)
-
-
-def _mean_abs(mu: torch.Tensor, var: torch.Tensor) -> torch.Tensor:
-    """E|X| of X ~ N(mu, var): the function A of Grimit et al."""
-    sigma = var.sqrt()
-    z = mu / sigma
-    return math.sqrt(2 / math.pi) * sigma * torch.exp(-0.5 * z.square()) + mu * torch.erf(z * math.sqrt(0.5))
-
-
-def _quantile(mu: torch.Tensor, var: torch.Tensor, q: torch.Tensor) -> torch.Tensor:
-    """Root of the mixture's cdf, found in the smaller tail (the upper one by reflection), where it is accurate."""
-    sign = torch.where(q > 0.5, -1.0, 1.0).to(mu)
-    tail = torch.where(q > 0.5, 1 - q, q)
-    inner = torch.where(tail > 0, tail, 0.5)  # a root to look for where the answer is infinite
-    x = _lower_quantile(sign * mu, var.sqrt(), inner)
-    x[tail == 0] = -math.inf
-    return sign * x
-
-
-def _lower_quantile(mu: torch.Tensor, sigma: torch.Tensor, q: torch.Tensor) -> torch.Tensor:
-    """Newton's method on log cdf (nearly concave, so that it hardly overshoots), bisecting whenever it is not safe."""
-    at_q: torch.Tensor = mu + sigma * torch.special.ndtri(q)
-    # The mixture's quantile lies between those of its components; the margin covers the rounding of ndtri.
-    lower, upper, x = (at_q - 1e-8 * sigma).amin(0), (at_q + 1e-8 * sigma).amax(0), at_q.mean(0)
-    step = upper - lower
-    result = x.clone()
-    open_cells = torch.arange(len(q), device=q.device)
-    for _ in range(_QUANTILE_MAX_STEPS):
-        z = (x - mu) / sigma
-        F = _normal_cdf(z).mean(0)
-        density = (torch.exp(-0.5 * z.square()) / sigma).mean(0) / math.sqrt(2 * math.pi)
-        lower, upper = torch.where(q > F, x, lower), torch.where(q > F, upper, x)
-        middle = lower + 0.5 * (upper - lower)
-        done = ((F - q).abs() <= _QUANTILE_TOLERANCE * q) | (middle <= lower) | (middle >= upper)
-        result[open_cells] = x
-
-        newton = x - torch.log(F / q) * F / density
-        # NaN (cdf or density underflows) compares false, and so bisects; so do steps that do not shrink.
-        safe = (newton > lower) & (newton < upper) & ((newton - x).abs() <= 0.5 * step.abs())
-        x, step = torch.where(safe, newton, middle), torch.where(safe, newton - x, upper - lower)
-        if bool(done.any()):
-            left = ~done
-            if not bool(left.any()):
-                break
-            mu, sigma, open_cells = mu[:, left], sigma[:, left], open_cells[left]
-            q, lower, upper, x, step = q[left], lower[left], upper[left], x[left], step[left]
-    return result
-
-
-# ------------------------------------------------------------------------------------------------------- conversions
 
 
 def _blocks(n_cells: int, depth: int) -> Iterator[slice]:

@@ -11,13 +11,10 @@ from dataclasses import replace
 from typing import Any
 
 from sodgp.errors import ConfigurationError, NumericalError
-from sodgp.estimators import DeepGPRegressor
 from sodgp.training.run import fit
 
 
-def fit_replicates(
-    estimators: Sequence[DeepGPRegressor], data: Sequence[tuple[Any, Any]], *, capture: bool = True
-) -> list[DeepGPRegressor]:
+def fit_replicates(estimators: Sequence[Any], data: Sequence[tuple[Any, Any]], *, capture: bool = True) -> list[Any]:
     """Fit every estimator to its own data, all in one program.
 
     Parameters
@@ -42,6 +39,7 @@ def fit_replicates(
     Examples
     --------
     >>> import numpy as np
+    >>> from sodgp import DeepGPRegressor
     >>> X = np.linspace(-1, 1, 30)[:, None]
     >>> models = [DeepGPRegressor(max_iter=20, random_state=seed) for seed in (0, 1)]
     >>> len(fit_replicates(models, [(X, np.sin(X[:, 0])), (X, np.cos(X[:, 0]))]))

@@ -30,9 +30,9 @@ def check_fit_data(estimator: Any, X: Any, y: Any) -> tuple[FloatArray, FloatArr
         X_checked, y_checked = validate_data(
             estimator, X, y, dtype=np.float64, order="C", multi_output=True, y_numeric=True, copy=True
         )
+        return X_checked, np.array(y_checked, dtype=np.float64, order="C")
     except ValueError as error:
         raise InputError(_explain(error, X, y)) from error
-    return X_checked, np.array(y_checked, dtype=np.float64, order="C")
 
 
 def check_predict_data(estimator: Any, X: Any) -> FloatArray:
@@ -72,6 +72,13 @@ def check_positive(name: str, value: Any) -> float:
     return float(value)
 
 
+def check_flag(name: str, value: Any) -> bool:
+    """`value` as a bool, or ConfigurationError: the text "no" is not False."""
+    if not isinstance(value, bool | np.bool_):
+        raise ConfigurationError(f"{name} must be True or False, not {value!r}.")
+    return bool(value)
+
+
 def resolve_device(device: Any) -> torch.device:
     """The device that ``"auto"``, a name or a torch.device stands for.
 
@@ -97,13 +104,17 @@ def _plain(data: Any) -> Any:
 
 
 def _refuse_text(data: Any, name: str) -> None:
-    """Name the text columns of a data frame: scikit-learn names only the first bad cell."""
-    if not hasattr(data, "dtypes") or not hasattr(data, "columns"):
-        return
-    text = [str(column) for column in data.columns if _is_text(data[column])]
+    """Name the columns that hold text or dates: scikit-learn names only the first bad cell."""
+    if hasattr(data, "dtypes") and hasattr(data, "columns"):
+        text = [repr(str(column)) for column in data.columns if _is_text(data[column])]
+    else:
+        values = np.asarray(data) if isinstance(data, np.ndarray | list) else None
+        if values is None or values.ndim != 2 or values.dtype.kind not in "OSU":
+            return
+        text = [str(number) for number, column in enumerate(values.T) if _is_text(column)]
     if text:
         raise InputError(
-            f"{name} holds text in column{'s' * (len(text) > 1)} {', '.join(map(repr, text))}. Encode them as numbers"
+            f"{name} holds text or dates in column{'s' * (len(text) > 1)} {', '.join(text)}. Encode them as numbers"
             " first, for example with sklearn.compose.ColumnTransformer and OneHotEncoder, or drop them."
         )
 
@@ -114,10 +125,14 @@ def _is_text(column: Any) -> bool:
     kind = getattr(column.dtype, "kind", "O")
     if kind in "biufc":
         return False
+    if kind in "mM":
+        return True
     try:
         np.asarray(column, dtype=np.float64)
-    except (TypeError, ValueError):
+    except ValueError:
         return True
+    except TypeError:  # neither text nor a number: scikit-learn's own message follows
+        return False
     return False
 
 

@@ -177,9 +177,7 @@ class SubsetLayer(gpytorch.Module):
         """As `label_informed`, variances summed over rows, [..., T, 1, P]: what a Gaussian bound needs, for less."""
         cond, q_hat, mean_b = self._label_informed(points, y_s, noise_variance)
         mean, total = cond.totals_under(*q_hat.w)
-        return Posterior(
-            q_hat.mean, q_hat.total_variance.unsqueeze(-2), mean_b + mean, total.unsqueeze(-2), q_hat.kl
-        )
+        return Posterior(q_hat.mean, q_hat.total_variance.unsqueeze(-2), mean_b + mean, total.unsqueeze(-2), q_hat.kl)
 
     def label_informed_joint(self, points: Points, y_s: Tensor, noise_variance: Tensor) -> tuple[Tensor, Tensor]:
         """Mean [..., T, B, P] and full covariance [..., T, P, B, B] of f at the other rows."""

@@ -74,7 +74,8 @@ class History:
     def log(self, iteration: int, terms: dict[str, float], seconds: float) -> None:
         """Append one entry; an iteration that is run again after a roll-back replaces its own."""
         if self.iteration and self.iteration[-1] == iteration:
-            for column in (self.iteration, self.bound, self.seconds, *self.terms.values()):
+            self.iteration.pop()
+            for column in (self.bound, self.seconds, *self.terms.values()):
                 column.pop()
         self.iteration.append(iteration)
         self.bound.append(math.fsum(terms.values()))

@@ -6,21 +6,22 @@ have had alone, to rounding.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import torch
-from torch import Tensor
 
-from sodgp.architecture import Architecture
-from sodgp.draws import FreshDraws
-from sodgp.errors import ConfigurationError, NumericalError
-from sodgp.inference.base import Inference, Terms, TrainingSet
+from sodgp.draws import FreshDraws, TapeDraws
+from sodgp.errors import NumericalError
+from sodgp.inference.base import Inference
 from sodgp.inference.sghmc import StochasticGradientHMC
 from sodgp.model import DeepGP
 from sodgp.training.batches import Batcher
 from sodgp.training.loop import Callback, History, Schedule, train
+from sodgp.training.objective import Objective
 from sodgp.training.posterior import fit_by_sampling
+from sodgp.training.stacking import Problem, stack, stack_data, unstack
 from sodgp.training.steps import CapturedStep, EagerStep, Step
 
 
@@ -41,6 +42,8 @@ class Settings:
     callbacks : sequence of functions of TrainingState
     capture : bool
         Record the step as a CUDA graph where there is a CUDA device.
+    compile : bool
+        Let PyTorch's compiler fuse small operations first: about a minute once, for long runs.
     """
 
     max_iter: int
@@ -51,24 +54,7 @@ class Settings:
     device: torch.device
     callbacks: Sequence[Callback] = ()
     capture: bool = True
-
-
-@dataclass(frozen=True)
-class Problem:
-    """One model to fit.
-
-    Parameters
-    ----------
-    architecture : Architecture
-    data : TrainingSet
-        In scaled units.
-    seed : int
-        Of the initial values, the batches and the Monte Carlo draws.
-    """
-
-    architecture: Architecture
-    data: TrainingSet
-    seed: int
+    compile: bool = False
 
 
 def fit(inference: Inference, problems: Sequence[Problem], settings: Settings) -> list[tuple[DeepGP, History]]:
@@ -101,20 +87,13 @@ def fit(inference: Inference, problems: Sequence[Problem], settings: Settings) -
     if len(problems) == 1:
         model, data = singles[0], problems[0].data
     else:
-        model, data = stack(inference, problems, singles).to(settings.device), _stack_data([p.data for p in problems])
+        model, data = stack(inference, problems, singles).to(settings.device), stack_data([p.data for p in problems])
     generators = [torch.Generator(settings.device).manual_seed(p.seed + 1) for p in problems]
-    draws = FreshDraws(
-        generators if len(problems) > 1 else generators[0],
-        inference.n_chains if isinstance(inference, StochasticGradientHMC) else settings.n_samples,
-        dtype=problems[0].architecture.dtype,
-        device=settings.device,
-    )
+    owner = generators if len(problems) > 1 else generators[0]
     shuffles = [torch.Generator().manual_seed(p.seed + 2) for p in problems]
     batcher = Batcher(data.to(settings.device), settings.batch_rows, shuffles)
     schedule = Schedule(settings.learning_rate, settings.schedule, settings.max_iter)
-
-    def objective() -> Terms:
-        return inference.terms(model, batcher.batch(), draws)
+    options: dict[str, Any] = {"dtype": problems[0].architecture.dtype, "device": settings.device}
 
     def handed_back(histories: Sequence[History]) -> list[tuple[DeepGP, History]]:
         if len(problems) > 1:
@@ -126,8 +105,11 @@ def fit(inference: Inference, problems: Sequence[Problem], settings: Settings) -
 
     try:
         if isinstance(inference, StochasticGradientHMC):
-            histories = fit_by_sampling(model, inference, batcher, draws, schedule, callbacks=settings.callbacks)
+            fresh = FreshDraws(owner, inference.n_chains, **options)
+            histories = fit_by_sampling(model, inference, batcher, fresh, schedule, callbacks=settings.callbacks)
         else:
+            tape = TapeDraws(owner, settings.n_samples, **options)
+            objective = Objective(inference, model, batcher, tape, compile=settings.compile)
             step = _make_step(model, objective, batcher, generators, settings)
             histories = train(step, model, schedule, replicates=len(problems), callbacks=settings.callbacks)
     except NumericalError as error:
@@ -140,7 +122,7 @@ def fit(inference: Inference, problems: Sequence[Problem], settings: Settings) -
 
 def _make_step(
     model: DeepGP,
-    objective: Callable[[], Terms],
+    objective: Objective,
     batcher: Batcher,
     generators: Sequence[torch.Generator],
     settings: Settings,
@@ -149,49 +131,3 @@ def _make_step(
     if settings.device.type == "cuda" and settings.capture and model.is_captureable:
         return CapturedStep(model, objective, settings.learning_rate, batcher.advance, generators)
     return EagerStep(model, objective, settings.learning_rate, batcher.advance)
-
-
-def stack(inference: Inference, problems: Sequence[Problem], singles: Sequence[DeepGP]) -> DeepGP:
-    """One model with a leading replicate axis, holding the parameters of all `singles`.
-
-    Raises
-    ------
-    ConfigurationError
-        When the problems differ in shape.
-    """
-    replicates = torch.Size([len(problems)])
-    shapes = {(p.data.X_s.shape, p.data.X_r.shape, p.data.y_r.shape, tuple(p.architecture.widths)) for p in problems}
-    if len(shapes) > 1:
-        raise ConfigurationError("replicates must have equal numbers of rows, columns, outputs and subset rows.")
-    architectures = [p.architecture for p in problems]
-    weights = [torch.stack(W) for W in zip(*(a.mean_weights for a in architectures), strict=True)]
-    together = replace(architectures[0], mean_weights=weights, replicates=replicates)
-    # The initial values come from the single models; `data=None` only sizes this one.
-    model = inference.build(together, None, torch.Generator())
-    parts = [_tensors(single) for single in singles]
-    with torch.no_grad():
-        for name, tensor in _tensors(model).items():
-            if tensor.shape != parts[0][name].shape:
-                stacked = torch.stack([part[name] for part in parts])
-                # Tensors with a row for each data point (mean-field's q(Z)) have no rows yet without data.
-                tensor.data = stacked.reshape(tensor.shape) if tensor.numel() == stacked.numel() else stacked
-    return model
-
-
-def unstack(model: DeepGP, singles: Sequence[DeepGP]) -> None:
-    """Give every single model its replicate's parameters."""
-    together = _tensors(model)
-    with torch.no_grad():
-        for index, single in enumerate(singles):
-            for name, tensor in _tensors(single).items():
-                if together[name].shape != tensor.shape:
-                    tensor.copy_(together[name][index].reshape(tensor.shape))
-
-
-def _tensors(model: DeepGP) -> dict[str, Tensor]:
-    return {**dict(model.named_parameters()), **dict(model.named_buffers())}
-
-
-def _stack_data(sets: Sequence[TrainingSet]) -> TrainingSet:
-    names = ("X_s", "y_s", "X_r", "y_r")
-    return TrainingSet(*(torch.stack([getattr(data, name) for data in sets]) for name in names))

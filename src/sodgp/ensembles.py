@@ -1,0 +1,96 @@
+"""An ensemble of deep GPs: several fits from different seeds, trained in one program, predicting as one mixture."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin, clone
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
+
+from sodgp.errors import ConfigurationError
+from sodgp.estimators import DeepGPRegressor
+from sodgp.predictive import GaussianMixture
+from sodgp.replicates import fit_replicates
+from sodgp.validation import check_integer
+
+FloatArray = NDArray[np.float64]
+
+
+class DeepGPEnsemble(MultiOutputMixin, RegressorMixin, BaseEstimator):
+    """Members that differ in their seeds, and so in subset, batches and draws; the mixture is over members and samples.
+
+    Parameters
+    ----------
+    estimator : DeepGPRegressor or None, default=None
+        What every member is; None is ``DeepGPRegressor()``. Its `random_state` is replaced.
+    n_members : int, default=5
+    random_state : int, RandomState or None, default=None
+
+    Attributes
+    ----------
+    members_ : list of DeepGPRegressor
+    n_features_in_, feature_names_in_
+        As in scikit-learn.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> X = np.linspace(-1, 1, 40)[:, None]; y = np.sign(X[:, 0])
+    >>> ensemble = DeepGPEnsemble(DeepGPRegressor(max_iter=50), n_members=2, random_state=0).fit(X, y)
+    >>> ensemble.predict_distribution(X).n_components
+    100
+    """
+
+    def __init__(self, estimator: Any = None, *, n_members: int = 5, random_state: Any = None) -> None:
+        self.estimator = estimator
+        self.n_members = n_members
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Train all members in one program.
+
+        Parameters
+        ----------
+        X : array, data frame or tensor of shape [N, D]
+        y : array, data frame or tensor of shape [N] or [N, P]
+
+        Raises
+        ------
+        InputError, ConfigurationError, NumericalError
+            As `DeepGPRegressor.fit`.
+        """
+        base = DeepGPRegressor() if self.estimator is None else self.estimator
+        if not isinstance(base, DeepGPRegressor):
+            raise ConfigurationError(f"estimator must be a DeepGPRegressor or None, not {type(base).__name__}.")
+        count = check_integer("n_members", self.n_members, minimum=1)
+        seeds = check_random_state(self.random_state).randint(2**31 - 1, size=count)
+        members = [clone(base).set_params(random_state=int(seed)) for seed in seeds]
+        self.members_ = fit_replicates(members, [(X, y)] * count)
+        self.n_features_in_ = members[0].n_features_in_
+        if hasattr(members[0], "feature_names_in_"):
+            self.feature_names_in_ = members[0].feature_names_in_
+        return self
+
+    def predict(self, X: Any, return_std: bool = False) -> Any:
+        """Mean of y, and its standard deviation if `return_std`, in original units.
+
+        Returns
+        -------
+        mean : ndarray of shape [N] or [N, P]
+        std : ndarray of the same shape, if `return_std`
+        """
+        check_is_fitted(self)
+        moments = [member.predict(X, return_std=True) for member in self.members_]
+        means, stds = (np.stack(values) for values in zip(*moments, strict=True))
+        mean: FloatArray = means.mean(0)
+        if not return_std:
+            return mean
+        return mean, np.sqrt((stds**2).mean(0) + means.var(0))
+
+    def predict_distribution(self, X: Any, *, latent: bool = False) -> GaussianMixture:
+        """The mixture over members and Monte Carlo samples; see `DeepGPRegressor.predict_distribution`."""
+        check_is_fitted(self)
+        return GaussianMixture.pool([member.predict_distribution(X, latent=latent) for member in self.members_])

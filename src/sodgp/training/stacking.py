@@ -1,0 +1,79 @@
+"""Several models of one shape as one model with a leading replicate axis, and back."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from sodgp.architecture import Architecture
+from sodgp.errors import ConfigurationError
+from sodgp.inference.base import Inference, TrainingSet
+from sodgp.model import DeepGP
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One model to fit.
+
+    Parameters
+    ----------
+    architecture : Architecture
+    data : TrainingSet
+        In scaled units.
+    seed : int
+        Of the initial values, the batches and the Monte Carlo draws.
+    """
+
+    architecture: Architecture
+    data: TrainingSet
+    seed: int
+
+
+def stack(inference: Inference, problems: Sequence[Problem], singles: Sequence[DeepGP]) -> DeepGP:
+    """One model with a leading replicate axis, holding the parameters of all `singles`.
+
+    Raises
+    ------
+    ConfigurationError
+        When the problems differ in shape.
+    """
+    replicates = torch.Size([len(problems)])
+    shapes = {(p.data.X_s.shape, p.data.X_r.shape, p.data.y_r.shape, tuple(p.architecture.widths)) for p in problems}
+    if len(shapes) > 1:
+        raise ConfigurationError("replicates must have equal numbers of rows, columns, outputs and subset rows.")
+    architectures = [p.architecture for p in problems]
+    weights = [torch.stack(W) for W in zip(*(a.mean_weights for a in architectures), strict=True)]
+    together = replace(architectures[0], mean_weights=weights, replicates=replicates)
+    # The initial values come from the single models; `data=None` only sizes this one.
+    model = inference.build(together, None, torch.Generator())
+    parts = [_tensors(single) for single in singles]
+    with torch.no_grad():
+        for name, tensor in _tensors(model).items():
+            if tensor.shape != parts[0][name].shape:
+                stacked = torch.stack([part[name] for part in parts])
+                # Tensors with a row for each data point (mean-field's q(Z)) have no rows yet without data.
+                tensor.data = stacked.reshape(tensor.shape) if tensor.numel() == stacked.numel() else stacked
+    return model
+
+
+def unstack(model: DeepGP, singles: Sequence[DeepGP]) -> None:
+    """Give every single model its replicate's parameters."""
+    together = _tensors(model)
+    with torch.no_grad():
+        for index, single in enumerate(singles):
+            for name, tensor in _tensors(single).items():
+                if together[name].shape != tensor.shape:
+                    tensor.copy_(together[name][index].reshape(tensor.shape))
+
+
+def _tensors(model: DeepGP) -> dict[str, Tensor]:
+    return {**dict(model.named_parameters()), **dict(model.named_buffers())}
+
+
+def stack_data(sets: Sequence[TrainingSet]) -> TrainingSet:
+    """The data of all replicates, each tensor with a leading replicate axis."""
+    names = ("X_s", "y_s", "X_r", "y_r")
+    return TrainingSet(*(torch.stack([getattr(data, name) for data in sets]) for name in names))

@@ -1,0 +1,386 @@
+"""Bad data and bad options: each has a typed error that says where and what to do, or a documented treatment."""
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.exceptions import NotFittedError
+
+from sodgp import DeepGPRegressor
+from sodgp.architecture import Initialization
+from sodgp.errors import ConfigurationError, InputError, NumericalWarning, SubsetSizeWarning
+
+QUICK = {"max_iter": 10, "n_samples": 2, "n_predict_samples": 5, "random_state": 0}
+RNG = np.random.default_rng(0)
+X = RNG.standard_normal((30, 3))
+Y = np.sin(X[:, 0]) + 0.1 * RNG.standard_normal(30)
+NAMES = ["age", "mass", "dose"]
+FRAME = pd.DataFrame(X, columns=NAMES)
+
+
+def fit(rows=X, targets=Y, **options):
+    return DeepGPRegressor(**{**QUICK, **options}).fit(rows, targets)
+
+
+def spoilt(values, place, number):
+    values = values.copy()
+    values[place] = number
+    return values
+
+
+def assert_sensible(model, rows, targets):
+    """Finite predictions in the range of the targets, with a spread that is not absurd."""
+    mean, std = model.predict(rows, return_std=True)
+    spread = max(np.std(targets), 1e-9)
+    assert np.isfinite(mean).all()
+    assert np.abs(mean - np.mean(targets)).max() < 10 * spread
+    assert (std > 0).all()
+    assert std.max() < 10 * spread
+
+
+# ----- values that are not numbers
+
+
+@pytest.mark.parametrize("number", [np.nan, np.inf, -np.inf])
+def test_values_that_are_not_finite_are_placed_by_column_and_row(number):
+    with pytest.raises(InputError, match="X is not finite in columns 1; rows 4"):
+        fit(spoilt(X, (4, 1), number))
+    with pytest.raises(InputError, match="X is not finite in columns mass; rows 4"):
+        fit(pd.DataFrame(spoilt(X, (4, 1), number), columns=NAMES))
+    with pytest.raises(InputError, match="y is not finite in rows 7"):
+        fit(targets=spoilt(Y, 7, number))
+    with pytest.raises(InputError, match="X is not finite in columns 0; rows 2"):
+        fit().predict(spoilt(X, (2, 0), number))
+
+
+def test_many_bad_rows_are_counted():
+    with pytest.raises(InputError, match="rows 0, 1, 2, 3, 4 and 3 more"):
+        fit(spoilt(X, (slice(8), 2), np.nan))
+
+
+def test_missing_values_of_a_second_target_are_placed():
+    with pytest.raises(InputError, match="y is not finite in columns 1; rows 3"):
+        fit(targets=spoilt(np.column_stack([Y, Y]), (3, 1), np.nan))
+
+
+def test_text_and_date_columns_are_named():
+    frame = FRAME.assign(colour="red", shape=pd.Categorical(["round"] * 30))
+    with pytest.raises(InputError, match="columns 'colour', 'shape'"):
+        fit(frame)
+    with pytest.raises(InputError, match="column 'day'"):
+        fit(FRAME.assign(day=pd.date_range("2020-01-01", periods=30)))
+    mixed = np.column_stack([X.astype(object), ["red"] * 30])
+    with pytest.raises(InputError, match="column 3"):
+        fit(mixed)
+    with pytest.raises(InputError, match="column 3"):
+        fit(mixed.tolist())
+    with pytest.raises(InputError, match="column 'colour'"):
+        fit(FRAME).predict(FRAME.assign(colour="red"))
+
+
+def test_text_targets_are_refused():
+    with pytest.raises(InputError, match="could not convert"):
+        fit(targets=np.array(["low", "high"] * 15))
+    with pytest.raises(InputError, match="y holds text or dates in column 'grade'"):
+        fit(targets=pd.DataFrame({"grade": ["low", "high"] * 15}))
+
+
+def test_numbers_in_object_columns_are_taken():
+    expected = fit().predict(X)
+    assert_array_equal(fit(FRAME.astype(object)).predict(FRAME.astype(object)), expected)
+
+
+def test_complex_numbers_are_refused():
+    with pytest.raises(InputError, match="Complex data"):
+        fit(X + 1j)
+
+
+# ----- shapes
+
+
+@pytest.mark.parametrize(
+    ("rows", "targets", "message"),
+    [
+        (np.empty((0, 3)), np.empty(0), "0 sample"),
+        (np.empty((30, 0)), Y, "0 feature"),
+        (X[:, 0], Y, "2D array"),
+        (X[:, :, None], Y, "dim 3"),
+        (X, Y[:-1], "inconsistent numbers of samples"),
+        (X, None, "requires y"),
+    ],
+    ids=["no-rows", "no-columns", "vector", "cube", "lengths", "no-targets"],
+)
+def test_shapes_that_do_not_fit_are_refused(rows, targets, message):
+    with pytest.raises(InputError, match=message):
+        fit(rows, targets)
+
+
+def test_other_columns_at_predict_are_refused():
+    model = fit(FRAME)
+    with pytest.raises(InputError, match="has 2 features, but DeepGPRegressor is expecting 3"):
+        fit().predict(X[:, :2])
+    with pytest.raises(InputError, match="dose"):
+        model.predict(FRAME.rename(columns={"dose": "weight"}))
+    with pytest.raises(InputError, match="same order"):
+        model.predict(FRAME[NAMES[::-1]])
+    with pytest.raises(InputError):
+        model.predict_distribution(FRAME[NAMES[:2]])
+    with pytest.raises(InputError):
+        model.sample_y(FRAME[NAMES[:2]])
+
+
+def test_predicting_before_fitting_says_so():
+    for call in ("predict", "predict_distribution", "sample_y"):
+        with pytest.raises(NotFittedError):
+            getattr(DeepGPRegressor(), call)(X)
+
+
+def test_joint_predictions_refuse_more_rows_than_a_full_matrix_serves():
+    model = fit()
+    with pytest.raises(InputError, match="at most 1000 rows, not 1001"):
+        model.predict(np.zeros((1001, 3)), return_cov=True)
+    with pytest.raises(InputError, match="at most 1000 rows, not 1001"):
+        model.sample_y(np.zeros((1001, 3)))
+    with pytest.raises(InputError, match="not for both"):
+        model.predict(X, return_std=True, return_cov=True)
+    with pytest.raises(ConfigurationError, match="n_samples"):
+        model.sample_y(X, n_samples=0)
+
+
+# ----- degenerate data that is fitted all the same
+
+
+@pytest.mark.parametrize("inference", ["sod", "dsvi"])
+def test_a_constant_column_changes_nothing(inference):
+    model = fit(np.column_stack([X, np.full(30, 7.0)]), inference=inference)
+    assert_sensible(model, np.column_stack([X, np.full(30, 7.0)]), Y)
+    # Another value than the constant is far away, not an error.
+    assert np.isfinite(model.predict(np.column_stack([X, np.zeros(30)]))).all()
+
+
+def test_columns_that_are_all_constant_predict_the_mean():
+    model = fit(np.ones((30, 2)), max_iter=200, learning_rate=0.05)
+    mean = model.predict(np.ones((4, 2)))
+    assert_allclose(mean, mean[0])
+    assert abs(mean[0] - Y.mean()) < Y.std()
+
+
+@pytest.mark.parametrize("inference", ["sod", "dsvi"])
+@pytest.mark.parametrize("subset_size", [None, 20])
+def test_duplicate_rows_are_fitted(inference, subset_size):
+    rows, targets = np.repeat(X[:10], 3, axis=0), np.repeat(Y[:10], 3)
+    model = fit(rows, targets, inference=inference, subset_size=subset_size)
+    assert_sensible(model, rows, targets)
+    assert_allclose(model.predict(rows)[0::3], model.predict(rows)[1::3])
+
+
+@pytest.mark.parametrize("level", [0.0, 7.0, 1e12])
+def test_a_constant_target_is_predicted_exactly(level):
+    model = fit(targets=np.full(30, level))
+    mean, std = model.predict(X, return_std=True)
+    assert_allclose(mean, level, rtol=1e-9, atol=1e-9)
+    assert np.isfinite(std).all()
+
+
+@pytest.mark.parametrize("inference", ["sod", "dsvi", "mean_field", "sghmc"])
+@pytest.mark.parametrize("n_rows", [1, 2])
+def test_one_and_two_rows_are_fitted(inference, n_rows):
+    options = {"n_posterior_samples": 4, "thinning": 2} if inference == "sghmc" else {}
+    if inference in ("sghmc", "mean_field"):
+        options["n_samples"] = 10
+    model = fit(X[:n_rows], Y[:n_rows], inference=inference, **options)
+    mean, std = model.predict(X, return_std=True)
+    assert np.isfinite(mean).all()
+    assert np.isfinite(std).all()
+
+
+def test_one_column_is_fitted():
+    model = fit(X[:, :1])
+    assert model.n_features_in_ == 1
+    assert_sensible(model, X[:, :1], Y)
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize("scale", [1e-12, 1e12])
+def test_units_of_any_size_are_scaled_away(scale, dtype):
+    expected = fit(subset="random", dtype=dtype).predict(X)
+    # Rounding of the scaling grows through the steps of training.
+    close = {"rtol": 1e-2} if dtype == "float32" else {"rtol": 1e-5}
+    assert_allclose(fit(X * scale, subset="random", dtype=dtype).predict(X * scale), expected, **close)
+    assert_allclose(fit(targets=Y * scale, subset="random", dtype=dtype).predict(X) / scale, expected, **close)
+
+
+def test_rows_far_from_the_data_get_the_prior():
+    mean, std = fit().predict(X * 1e12, return_std=True)
+    assert_allclose(mean, mean[0])
+    assert_allclose(mean, Y.mean(), atol=0.1)
+    assert (std > 0.5 * Y.std()).all()
+
+
+def test_units_whose_variance_overflows_are_refused():
+    with pytest.raises(InputError, match="variance of column 1 of X overflows"):
+        fit(X * (1.0, 1e200, 1.0))
+    with pytest.raises(InputError, match="of y overflows"):
+        fit(targets=Y * 1e200)
+
+
+# ----- the subset
+
+
+def test_asking_for_more_subset_rows_than_there_are_warns_and_takes_all():
+    with pytest.warns(SubsetSizeWarning, match="subset_size=50 is more than the 30 rows"):
+        model = fit(subset_size=50)
+    assert_array_equal(np.sort(model.subset_indices_), np.arange(30))
+    assert model.history_.terms["rest"] == [0.0, 0.0]
+    assert_sensible(model, X, Y)
+
+
+@pytest.mark.parametrize("subset_size", [None, "paper", 30])
+def test_a_subset_that_the_user_did_not_ask_to_be_larger_does_not_warn(subset_size):
+    assert len(fit(subset_size=subset_size).subset_indices_) <= 30
+
+
+@pytest.mark.parametrize("batch_size", [1, 10])
+def test_a_batch_that_holds_only_the_subset_is_refused(batch_size):
+    with pytest.raises(ConfigurationError, match=rf"batch_size={batch_size} counts the 10 rows of the subset"):
+        fit(subset_size=10, batch_size=batch_size)
+    with pytest.warns(SubsetSizeWarning):  # no rest, so nothing to see
+        fit(subset_size=31, batch_size=batch_size)
+
+
+def test_a_narrow_hidden_layer_in_the_papers_family_warns():
+    with pytest.warns(NumericalWarning, match="hidden width of 1 or 2"):
+        fit(parameterization="paper", hidden_width=1)
+
+
+# ----- options
+
+
+UNKNOWN = {
+    "inference": ("vi", "'sod', 'dsvi', 'mean_field', 'sghmc'"),
+    "subset": ("best", "'kmeans', 'random'"),
+    "kernel": ("periodic", "'rbf', 'matern12', 'matern32', 'matern52', 'rq'"),
+    "parameterization": ("natural", "'whitened', 'paper'"),
+    "coupling": ("loose", "'ancestral', 'marginal', 'joint'"),
+    "hidden_mean": ("quadratic", "'linear', 'zero'"),
+    "schedule": ("linear", "'constant', 'cosine'"),
+    "dtype": ("float16", "'float64', 'float32'"),
+    "device": ("abacus", "'auto', 'cpu' or 'cuda'"),
+    "subset_size": ("half", "a number of rows, 'paper' or None"),
+    "jitter": ("large", "a number, 'program' or None"),
+}
+
+
+@pytest.mark.parametrize("option", UNKNOWN)
+def test_an_unknown_value_is_named_beside_those_that_exist(option):
+    value, known = UNKNOWN[option]
+    with pytest.raises(ConfigurationError, match=known) as caught:
+        fit(**{option: value})
+    assert value in str(caught.value)
+
+
+OUT_OF_RANGE = [
+    ("n_layers", 0),
+    ("n_layers", 1.5),
+    ("hidden_width", 0),
+    ("hidden_width", [2, 2]),
+    ("subset_size", 0),
+    ("subset_size", 2.5),
+    ("subset", None),
+    ("kernel", None),
+    ("kernel", lambda input_dim: input_dim),
+    ("tie_label_noise", "no"),
+    ("n_samples", 0),
+    ("n_samples", True),
+    ("n_predict_samples", 0),
+    ("max_iter", 0),
+    ("batch_size", 0),
+    ("learning_rate", 0.0),
+    ("learning_rate", np.nan),
+    ("schedule", None),
+    ("initialization", "paper"),
+    ("initialization", Initialization(means="ones")),
+    ("initialization", Initialization(noise_variance=-1.0)),
+    ("initialization", Initialization(lengthscale=0.0)),
+    ("jitter", -1e-6),
+    ("random_state", "seed"),
+    ("random_state", -1),
+    ("verbose", "loud"),
+    ("callbacks", print),
+    ("callbacks", ["print"]),
+]
+
+
+@pytest.mark.parametrize(("option", "value"), OUT_OF_RANGE, ids=lambda part: str(part)[:20])
+def test_a_value_out_of_range_is_refused_by_name(option, value):
+    with pytest.raises(ConfigurationError, match=option):
+        fit(**{option: value})
+
+
+SAMPLER = [
+    ("n_posterior_samples", 0),
+    ("thinning", 0),
+    ("step_size", -0.1),
+    ("n_chains", 0),
+    ("n_chains", 3),
+    ("learn_inducing_inputs", "no"),
+]
+
+
+@pytest.mark.parametrize(("option", "value"), SAMPLER)
+def test_a_samplers_value_out_of_range_is_refused_by_name(option, value):
+    with pytest.raises(ConfigurationError, match=option):
+        fit(inference="sghmc", n_samples=10, **{option: value})
+
+
+UNUSED = {
+    "sod": {"learn_inducing_inputs": False, "n_posterior_samples": 7, "thinning": 7, "step_size": 0.1, "n_chains": 2},
+    "dsvi": {"subset": "random", "parameterization": "paper", "coupling": "joint", "tie_label_noise": False},
+    "sghmc": {"subset": "random", "parameterization": "paper", "coupling": "joint", "n_samples": 7},
+    "mean_field": {"learn_inducing_inputs": False, "batch_size": 7, "n_samples": 7, "n_chains": 2},
+}
+
+
+@pytest.mark.parametrize(
+    ("inference", "option", "value"), [(i, option, value) for i, o in UNUSED.items() for option, value in o.items()]
+)
+def test_an_option_that_the_method_does_not_use_is_refused_by_name(inference, option, value):
+    options = {"inference": inference, "n_samples": 10, option: value}
+    with pytest.raises(ConfigurationError, match=f"{option}=.* has no meaning for inference='{inference}'"):
+        fit(**options)
+
+
+def test_mean_field_refuses_other_kernels_and_too_many_rows():
+    with pytest.raises(ConfigurationError, match="RBF"):
+        fit(inference="mean_field", n_samples=10, kernel="rq")
+    with pytest.raises(InputError, match="5,?000"):
+        fit(np.zeros((5001, 1)), np.zeros(5001), inference="mean_field", n_samples=10)
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a CUDA device here")
+def test_a_device_that_is_not_there_is_refused():
+    with pytest.raises(ConfigurationError, match="sees no CUDA device"):
+        fit(device="cuda")
+
+
+def test_bad_options_are_found_before_the_data_is_touched():
+    with pytest.raises(ConfigurationError):
+        fit("not data", coupling="loose")
+
+
+@pytest.mark.parametrize("bad", [{"coupling": "loose"}, {"rows": spoilt(X, (0, 0), np.nan)}], ids=["option", "data"])
+def test_a_refused_fit_leaves_an_earlier_one_usable(bad):
+    model = fit()
+    before = model.predict(X)
+    options, rows = {k: v for k, v in bad.items() if k != "rows"}, bad.get("rows", X)
+    with pytest.raises((ConfigurationError, InputError)):
+        model.set_params(**options).fit(rows, Y)
+    assert_array_equal(model.predict(X), before)
+
+
+def test_training_data_is_not_changed():
+    rows, targets = X.copy(), Y.copy()
+    fit(rows, targets)
+    assert_array_equal(rows, X)
+    assert_array_equal(targets, Y)
