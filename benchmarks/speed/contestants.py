@@ -19,6 +19,7 @@ StepFunction = Callable[[], object]
 Builder = Callable[[Shape, TrainingSet, torch.device], StepFunction]
 
 OURS, PEER, FLOOR = "sod_ancestral", "gpytorch", "floor"
+COMPILED = "sod_ancestral_compiled"
 REPLICATED = "sod_ancestral_replicates"
 
 
@@ -62,21 +63,28 @@ def contestants(shape: Shape, device: torch.device) -> list[Contestant]:
             _ours(f"{name}_eager", f"{label}, not captured", method, captured=False)
             for name, (label, method) in _METHODS.items()
         ]
+        rows.append(_ours(COMPILED, "SoD ancestral, compiled", _METHODS[OURS][1], captured=True, compiled=True))
         if shape.replicates > 1:
-            rows.append(_replicated(shape.replicates))
+            rows.append(_replicated(shape.replicates, compiled=False))
+            rows.append(_replicated(shape.replicates, compiled=True))
     rows.append(Contestant(PEER, "GPyTorch DSVI", gpytorch_step))
     rows.append(Contestant(FLOOR, "floor", lambda s, _, where: floor_step(s, where, captured=is_cuda)))
     return rows
 
 
-def _ours(name: str, label: str, method: Inference, *, captured: bool) -> Contestant:
-    return Contestant(name, label, lambda s, data, where: our_step(method, s, data, where, captured=captured))
+def _ours(name: str, label: str, method: Inference, *, captured: bool, compiled: bool = False) -> Contestant:
+    def build(shape: Shape, data: TrainingSet, device: torch.device) -> StepFunction:
+        return our_step(method, shape, data, device, captured=captured, compiled=compiled)
+
+    return Contestant(name, label, build)
 
 
-def _replicated(replicates: int) -> Contestant:
+def _replicated(replicates: int, *, compiled: bool) -> Contestant:
     label, method = _METHODS[OURS]
 
     def build(shape: Shape, _: TrainingSet, device: torch.device) -> StepFunction:
-        return our_replicated_step(method, shape, device, replicates=replicates, captured=device.type == "cuda")
+        is_cuda = device.type == "cuda"
+        return our_replicated_step(method, shape, device, replicates=replicates, captured=is_cuda, compiled=compiled)
 
-    return Contestant(REPLICATED, f"{label}, {replicates} replicates", build)
+    name = f"{REPLICATED}_compiled" if compiled else REPLICATED
+    return Contestant(name, f"{label}, {replicates} replicates{', compiled' * compiled}", build)

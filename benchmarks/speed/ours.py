@@ -8,19 +8,25 @@ import torch
 
 from benchmarks.speed.shapes import DTYPE, Shape, synthetic_data
 from sodgp.architecture import Architecture
-from sodgp.draws import FreshDraws
 from sodgp.inference.base import Inference, TrainingSet
 from sodgp.layers.means import linear_weights
 from sodgp.model import DeepGP
 from sodgp.training.batches import Batcher
-from sodgp.training.run import Problem, stack
-from sodgp.training.steps import CapturedStep, EagerStep, Step
+from sodgp.training.run import Settings, training_step
+from sodgp.training.stacking import Problem, stack
+from sodgp.training.steps import Step
 
 LEARNING_RATE = 0.01
 
 
 def our_step(
-    inference: Inference, shape: Shape, data: TrainingSet, device: torch.device, *, captured: bool = False
+    inference: Inference,
+    shape: Shape,
+    data: TrainingSet,
+    device: torch.device,
+    *,
+    captured: bool = False,
+    compiled: bool = False,
 ) -> Step:
     """The whole step of one model: batch, forward, backward, Adam.
 
@@ -32,14 +38,16 @@ def our_step(
     device : torch.device
     captured : bool
         Recorded as a CUDA graph.
+    compiled : bool
+        Small operations fused by PyTorch's compiler first.
     """
     problem = _problem(inference, shape, data, seed=0)
     model = inference.build(problem.architecture, _start_rows(problem.data, shape), _generator(0)).to(device)
-    return _assemble(inference, shape, model, problem.data, device, [0], captured=captured)
+    return _assemble(inference, shape, model, problem.data, device, [0], captured=captured, compiled=compiled)
 
 
 def our_replicated_step(
-    inference: Inference, shape: Shape, device: torch.device, *, replicates: int, captured: bool
+    inference: Inference, shape: Shape, device: torch.device, *, replicates: int, captured: bool, compiled: bool = False
 ) -> Step:
     """The step of several models in one program, each with data of its own; arguments as in `our_step`."""
     problems = [_problem(inference, shape, synthetic_data(shape, device, seed), seed) for seed in range(replicates)]
@@ -47,7 +55,9 @@ def our_replicated_step(
     model = stack(inference, problems, singles).to(device)
     names = ("X_s", "y_s", "X_r", "y_r")
     data = TrainingSet(*(torch.stack([getattr(p.data, name) for p in problems]) for name in names))
-    return _assemble(inference, shape, model, data, device, [p.seed for p in problems], captured=captured)
+    return _assemble(
+        inference, shape, model, data, device, [p.seed for p in problems], captured=captured, compiled=compiled
+    )
 
 
 def _assemble(
@@ -59,17 +69,20 @@ def _assemble(
     seeds: Sequence[int],
     *,
     captured: bool,
+    compiled: bool,
 ) -> Step:
-    generators = [torch.Generator(device).manual_seed(seed + 1) for seed in seeds]
-    draws = FreshDraws(generators if len(seeds) > 1 else generators[0], shape.n_samples, dtype=DTYPE, device=device)
+    settings = Settings(
+        max_iter=1,
+        batch_rows=shape.batch,
+        n_samples=shape.n_samples,
+        learning_rate=LEARNING_RATE,
+        schedule="constant",
+        device=device,
+        capture=captured,
+        compile=compiled,
+    )
     batcher = Batcher(data, shape.batch, [_generator(seed + 2) for seed in seeds])
-
-    def objective() -> dict[str, torch.Tensor]:
-        return inference.terms(model, batcher.batch(), draws)
-
-    if captured:
-        return CapturedStep(model, objective, LEARNING_RATE, batcher.advance, generators)
-    return EagerStep(model, objective, LEARNING_RATE, batcher.advance)
+    return training_step(inference, model, batcher, seeds, settings)
 
 
 def _problem(inference: Inference, shape: Shape, data: TrainingSet, seed: int) -> Problem:

@@ -174,7 +174,7 @@ class Configuration:
                 f"batch_size={self.batch_size} counts the {size} rows of the subset in: none of the rest would be seen;"
                 f" use more than {size}."
             )
-        return min(self.batch_size - size, n_rest)
+        return min(max(self.batch_size - size, 0), n_rest)
 
     def hidden_widths(self, input_dim: int) -> list[int]:
         """Outputs of every hidden layer."""

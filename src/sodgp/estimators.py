@@ -222,14 +222,19 @@ class DeepGPRegressor(Predictions, MultiOutputMixin, RegressorMixin, BaseEstimat
         """
         if check_integer("n_restarts", self.n_restarts, minimum=1) > 1:
             return self._fit_restarts(X, y)
-        problem, settings = self._prepare(X, y)
+        before = dict(vars(self))
         try:
+            problem, settings = self._prepare(X, y)
             ((model, history),) = fit(self._method, [problem], settings)
         except NumericalError as error:
             # Nothing of an earlier fit may be left: it would predict with the scaling of this one.
             self.__dict__.pop("model_", None)
             if error.kept:
                 self._finish(*error.kept[0])
+            raise
+        except BaseException:
+            # Nothing half-written: an earlier fit stays whole.
+            self.__dict__ = before
             raise
         return self._finish(model, history)
 

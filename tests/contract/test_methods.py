@@ -1,7 +1,7 @@
 """One contract for every method: all pairs of method, depth, kernel and precision through the whole estimator."""
 
 import pickle
-from functools import lru_cache
+from functools import cache
 from itertools import combinations, product
 
 import gpytorch
@@ -101,7 +101,7 @@ X, Y = table()
 X_NEW, Y_NEW = table(11, seed=1)
 
 
-@lru_cache(maxsize=None)
+@cache
 def fitted(case):
     return make(case).fit(X, Y)
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 
@@ -88,12 +87,11 @@ def fit(inference: Inference, problems: Sequence[Problem], settings: Settings) -
         model, data = singles[0], problems[0].data
     else:
         model, data = stack(inference, problems, singles).to(settings.device), stack_data([p.data for p in problems])
-    generators = [torch.Generator(settings.device).manual_seed(p.seed + 1) for p in problems]
-    owner = generators if len(problems) > 1 else generators[0]
-    shuffles = [torch.Generator().manual_seed(p.seed + 2) for p in problems]
-    batcher = Batcher(data.to(settings.device), settings.batch_rows, shuffles)
+    seeds = [p.seed for p in problems]
+    batcher = Batcher(
+        data.to(settings.device), settings.batch_rows, [torch.Generator().manual_seed(seed + 2) for seed in seeds]
+    )
     schedule = Schedule(settings.learning_rate, settings.schedule, settings.max_iter)
-    options: dict[str, Any] = {"dtype": problems[0].architecture.dtype, "device": settings.device}
 
     def handed_back(histories: Sequence[History]) -> list[tuple[DeepGP, History]]:
         if len(problems) > 1:
@@ -105,12 +103,12 @@ def fit(inference: Inference, problems: Sequence[Problem], settings: Settings) -
 
     try:
         if isinstance(inference, StochasticGradientHMC):
-            fresh = FreshDraws(owner, inference.n_chains, **options)
+            dtype = problems[0].architecture.dtype
+            owner = _one_or_many(_generators(seeds, settings.device))
+            fresh = FreshDraws(owner, inference.n_chains, dtype=dtype, device=settings.device)
             histories = fit_by_sampling(model, inference, batcher, fresh, schedule, callbacks=settings.callbacks)
         else:
-            tape = TapeDraws(owner, settings.n_samples, **options)
-            objective = Objective(inference, model, batcher, tape, compile=settings.compile)
-            step = _make_step(model, objective, batcher, generators, settings)
+            step = training_step(inference, model, batcher, seeds, settings)
             histories = train(step, model, schedule, replicates=len(problems), callbacks=settings.callbacks)
     except NumericalError as error:
         # A model to be sampled is none before it has posterior draws.
@@ -120,14 +118,36 @@ def fit(inference: Inference, problems: Sequence[Problem], settings: Settings) -
     return handed_back(histories)
 
 
-def _make_step(
-    model: DeepGP,
-    objective: Objective,
-    batcher: Batcher,
-    generators: Sequence[torch.Generator],
-    settings: Settings,
+def training_step(
+    inference: Inference, model: DeepGP, batcher: Batcher, seeds: Sequence[int], settings: Settings
 ) -> Step:
-    """A recorded step where it can be had, else a plain one."""
+    """The whole step of a variational method: batch, draws, forward, backward and Adam.
+
+    Recorded as a CUDA graph where the settings ask for it and nothing in the model waits for the device; else plain.
+
+    Parameters
+    ----------
+    inference : Inference
+    model : DeepGP
+        On the device of the settings.
+    batcher : Batcher
+    seeds : sequence of int
+        One for each replicate.
+    settings : Settings
+    """
+    generators = _generators(seeds, settings.device)
+    dtype = model.likelihood.raw_noise.dtype
+    tape = TapeDraws(_one_or_many(generators), settings.n_samples, dtype=dtype, device=settings.device)
+    objective = Objective(inference, model, batcher, tape, compile=settings.compile)
     if settings.device.type == "cuda" and settings.capture and model.is_captureable:
         return CapturedStep(model, objective, settings.learning_rate, batcher.advance, generators)
     return EagerStep(model, objective, settings.learning_rate, batcher.advance)
+
+
+def _generators(seeds: Sequence[int], device: torch.device) -> list[torch.Generator]:
+    return [torch.Generator(device).manual_seed(seed + 1) for seed in seeds]
+
+
+def _one_or_many(generators: list[torch.Generator]) -> torch.Generator | list[torch.Generator]:
+    """A single model has no replicate axis."""
+    return generators if len(generators) > 1 else generators[0]
