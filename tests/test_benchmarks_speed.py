@@ -14,7 +14,7 @@ from torch.overrides import TorchFunctionMode
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from benchmarks.speed.__main__ import main, measure_shape
-from benchmarks.speed.contestants import FLOOR, OURS, PEER, REPLICATED, contestants
+from benchmarks.speed.contestants import COMPILED, FLOOR, OURS, PEER, REPLICATED, contestants
 from benchmarks.speed.floor import floor_step, floor_tensors
 from benchmarks.speed.growth import AXES, measure_growth, slope
 from benchmarks.speed.machine import describe_machine
@@ -22,7 +22,7 @@ from benchmarks.speed.measure import interleaved_rounds, warm_up
 from benchmarks.speed.memory import cpu_peak
 from benchmarks.speed.ours import LEARNING_RATE, _problem, our_replicated_step, our_step
 from benchmarks.speed.peers import TutorialDeepGP, gpytorch_step
-from benchmarks.speed.report import disturbances, markdown, ratios
+from benchmarks.speed.report import disturbances, markdown, ratios, summary
 from benchmarks.speed.shapes import DEFAULT_SHAPES, SHAPES, synthetic_data
 
 from sodgp.inference.dsvi import DoublyStochastic
@@ -148,7 +148,8 @@ def test_ratios():
         return {"median_ms": median, "min_ms": best, "cpu_median_ms": cpu}
 
     given = {OURS: times(2.0, 1.0, 1.5), PEER: times(8.0, 7.0, 6.0), FLOOR: times(1.0, 0.8, 0.75)}
-    assert ratios({**given, REPLICATED: times(3.0, 3.0, 3.0)}) == {
+    many = {REPLICATED: times(3.0, 3.0, 3.0), f"{REPLICATED}_compiled": times(3.0, 3.0, 3.0)}
+    assert ratios({**given, **many}) == {
         OURS: {
             "speedup": 4.0,
             "over_floor": 2.0,
@@ -208,6 +209,19 @@ def test_only_some_contestants():
     record = {"machine": describe_machine(CPU), "shapes": {"tiny": measured}}
     record |= {"git": {}, "date": "today", "seconds": 1.0, "command": "none"}
     assert "commit unknown" in markdown(record)
+
+
+def test_compiled_and_replicated_rows_are_in_the_summary():
+    def times(label):
+        return {"label": label, "median_ms": 1.0, "min_ms": 1.0, "cpu_median_ms": 1.0}
+
+    labels = {OURS: "plain", COMPILED: "compiled", REPLICATED: "SoD, 20 replicates", PEER: "peer", FLOOR: "floor"}
+    timings = {name: times(label) for name, label in labels.items()}
+    shape = {"shape": SHAPES["energy2"].describe(), "timings": timings, "ratios": ratios(timings)}
+    lines = summary({"machine": {"device": "cuda"}, "shapes": {"energy2": shape}}).splitlines()
+    assert [line.split("|")[-2].strip() for line in lines[-3:]] == ["at most 0.6 ms"] * 2 + ["at most 2 ms"]
+    assert "width 8, compiled" in lines[-2]
+    assert "SoD, 20 replicates, together" in lines[-1]
 
 
 def test_a_disturbed_machine_is_named():

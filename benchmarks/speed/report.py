@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from benchmarks.speed.contestants import FLOOR, OURS, PEER, REPLICATED
+from benchmarks.speed.contestants import COMPILED, FLOOR, OURS, PEER, REPLICATED
 
 # With one thread, a process that got less of its core than this was disturbed.
 QUIET = 0.95
@@ -29,7 +29,7 @@ def ratios(timings: Mapping[str, Mapping[str, float]]) -> dict[str, dict[str, fl
     """
     result: dict[str, dict[str, float]] = {}
     for name, own in timings.items():
-        if name in (PEER, FLOOR, REPLICATED):
+        if name in (PEER, FLOOR) or name.startswith(REPLICATED):
             continue
         values = {}
         for key, ending in (("median_ms", ""), ("min_ms", "_of_min"), ("cpu_median_ms", "_of_cpu")):
@@ -65,14 +65,18 @@ def summary(record: Mapping[str, Any]) -> str:
     rows = [[*titles, "asked"]]
     for name, shape in record["shapes"].items():
         times, sizes = shape["timings"], shape["shape"]
-        ratio = shape["ratios"].get(OURS, {})
-        cells = [_sizes(name, sizes), *(_number(times.get(c, {}).get("median_ms")) for c in (OURS, PEER, FLOOR))]
-        cells += [_number(ratio.get("speedup"), "x"), _number(ratio.get("over_floor"), "x")]
-        rows.append([*cells, _asked(sizes["targets"], is_cuda)])
-        if REPLICATED in times:
-            cells = [f"{name}, {sizes['replicates']} replicates together", _number(times[REPLICATED]["median_ms"])]
-            bound = sizes["targets"]["cuda_replicates_ms"]
-            rows.append([*cells, *["-"] * 4, "-" if bound is None else f"at most {bound:g} ms"])
+        peers = [_number(times.get(other, {}).get("median_ms")) for other in (PEER, FLOOR)]
+        for own, suffix in ((OURS, ""), (COMPILED, ", compiled")):
+            if own == COMPILED and own not in times:
+                continue
+            ratio = shape["ratios"].get(own, {})
+            cells = [_sizes(name, sizes) + suffix, _number(times.get(own, {}).get("median_ms")), *peers]
+            cells += [_number(ratio.get("speedup"), "x"), _number(ratio.get("over_floor"), "x")]
+            rows.append([*cells, _asked(sizes["targets"], is_cuda)])
+        bound = sizes["targets"]["cuda_replicates_ms"]
+        asked = "-" if bound is None else f"at most {bound:g} ms"
+        together = [value for key, value in times.items() if key.startswith(REPLICATED)]
+        rows += [[f"{name}: {t['label']}, together", _number(t["median_ms"]), *["-"] * 4, asked] for t in together]
     return "## Time per step\n\nMedians over the rounds.\n\n" + _table(rows)
 
 

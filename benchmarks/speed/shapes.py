@@ -107,7 +107,7 @@ class Shape:
 SHAPES: dict[str, Shape] = {
     shape.name: shape
     for shape in (
-        Shape("energy2", 691, 8, 8, 50, 2, repeats=20, replicates=20, targets=Targets(2.5, 2.2, 0.6, 2.0)),
+        Shape("energy2", 691, 8, 8, 50, 2, repeats=15, replicates=20, targets=Targets(2.5, 2.2, 0.6, 2.0)),
         Shape("energy3", 691, 8, 8, 50, 3, repeats=12, targets=Targets(10.0, 2.2, 0.9)),
         Shape("boston3", 455, 13, 13, 50, 3, repeats=12),
         Shape("protein3", 41_157, 9, 9, 100, 3, batch_rows=2000, repeats=5, targets=Targets(10.0, 1.8, 1.2)),

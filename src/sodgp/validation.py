@@ -152,7 +152,9 @@ def _first_bad(data: Any) -> str:
     if data is None:
         return ""
     try:
-        values = np.asarray(data, dtype=np.float64)
+        # pandas' own missing value has no place in an array of floats.
+        pandas = hasattr(data, "iloc")
+        values = data.to_numpy(np.float64, na_value=np.nan) if pandas else np.asarray(data, dtype=np.float64)
     except (TypeError, ValueError):
         return ""
     bad = ~np.isfinite(values.reshape(len(values), -1))

@@ -61,9 +61,8 @@ class DoublyStochastic:
     def terms(self, model: DeepGP, batch: Batch, draws: Draws) -> Terms:
         """Expected log density and one KL for each layer, each of shape [*replicates]."""
         points, kls = model.propagate(Points(batch.X_s, batch.X_b), draws, "marginal")
-        last = model.last.marginals(points.rest)
-        total = last.variance.sum(-2, keepdim=True)
-        rest = total_log_density(batch.y_b, last.mean, total, model.noise_variance[..., None, :])
+        last = model.last.totals(points.rest)
+        rest = total_log_density(batch.y_b, last.mean, last.variance, model.noise_variance[..., None, :])
         terms = {"rest": batch.scale * rest}
         terms |= {f"kl_{layer}": -kl.mean(-1) for layer, kl in enumerate(kls, start=1)}
         terms["kl_last"] = -model.last.kl().mean(-1)

@@ -19,6 +19,7 @@ from sodgp.draws import Draws
 from sodgp.layers.conditional import Conditional, condition
 from sodgp.layers.families import Gaussian, kl_to_standard_normal
 from sodgp.layers.means import HiddenMean
+from sodgp.layers.products import OutputVariances
 from sodgp.layers.subset import NOISE_FLOOR, Points
 from sodgp.linalg import Jitter, cholesky, log_diagonal
 
@@ -138,8 +139,22 @@ class InducingLayer(gpytorch.Module):
         mean = (cond.A.mT @ m).unflatten(-2, (samples, rows)).squeeze(-4)
         variance = cond.V.unsqueeze(-1).expand(*cond.V.shape, m.shape[-1])
         if C is not None:
-            variance = variance + (C.mT @ cond.A.unsqueeze(-3)).square().sum(-2).mT
+            variance = variance + OutputVariances.apply(cond.A, C)
         return Moments(self.mean(Z_b) + mean, variance.unflatten(-2, (samples, rows)).squeeze(-4))
+
+    def totals(self, Z_b: Tensor) -> Moments:
+        """Means of q(f) as in `marginals`, and variances summed over rows and averaged over samples, [..., 1, 1, D].
+
+        What a Gaussian bound needs of the last layer, for less: no covariance of q meets the batch.
+        """
+        samples, rows = Z_b.shape[-3:-1]
+        m, C = self.variational_parameters()
+        if C is None:
+            moments = self.marginals(Z_b)
+            return Moments(moments.mean, moments.variance.sum(-2, keepdim=True))
+        mean, total = self.condition(Z_b).totals_under(m, C)
+        mean = mean.unflatten(-2, (samples, rows)).squeeze(-4)
+        return Moments(self.mean(Z_b) + mean, total.unsqueeze(-2) / samples)
 
     def propagate(self, points: Points, draws: Draws, coupling: str) -> tuple[Points, Tensor]:
         """Draw f at every row, the next layer's inputs, and give KL(q(u) || N(0, I)).

@@ -11,6 +11,10 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+# Numbers in the largest temporary of `OutputVariances`: near the caches on a CPU, few launches on a GPU.
+_GROUP_ELEMENTS = 2**22
+_GROUP_ELEMENTS_CUDA = 2**26
+
 
 class HiddenRows(torch.autograd.Function):
     """(L^-1, K, w) -> A' w and the column sums of A * A, with A = L^-1 K: one product forward, two back.
@@ -59,6 +63,45 @@ class TotalRows(torch.autograd.Function):
         HL_inv = H @ L_inv
         grad_K = _add_outer((L_inv.mT @ HL_inv) @ K, a, grad_f)
         return None, H @ gram @ L.mT, grad_K, _times(K, grad_f)
+
+
+class OutputVariances(torch.autograd.Function):
+    """(A, W) -> |W_d' A_n|^2 for every row n and output d: one product forward, two back, for each output.
+
+    Shapes: A [..., M, B], W [..., D, M, M] -> [..., B, D]. Outputs go in groups, so that memory stays a few times that
+    of A, whatever their number.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, A: Tensor, W: Tensor) -> Tensor:
+        """W_d' A is not kept: the way back does without it."""
+        ctx.save_for_backward(A, W)
+        parts = [(W_g.mT @ A.unsqueeze(-3)).square_().sum(-2) for W_g in W.split(_group(A), -3)]
+        return torch.cat(parts, -2).mT
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor]:
+        """With A_d = A diag(grad_d): grad_A = 2 sum_d W_d W_d' A_d, and grad_W_d = 2 A_d A' W_d."""
+        A, W = ctx.saved_tensors
+        size = _group(A)
+        grad_A: Tensor | float = 0.0
+        grad_W = []
+        for W_g, grad_g in zip(W.split(size, -3), grad.mT.split(size, -2), strict=True):
+            A_g = A.unsqueeze(-3) * (2.0 * grad_g).unsqueeze(-2)
+            # The sum over the group's outputs is the inner axis of one product.
+            grad_A = grad_A + (W_g @ W_g.mT).transpose(-3, -2).flatten(-2) @ A_g.flatten(-3, -2)
+            grad_W.append((A_g @ A.unsqueeze(-3).mT) @ W_g)
+        return (
+            torch.as_tensor(grad_A).sum_to_size(A.shape),
+            torch.cat(grad_W, -3).sum_to_size(W.shape),
+        )
+
+
+def _group(A: Tensor) -> int:
+    """Outputs that go together."""
+    limit = _GROUP_ELEMENTS_CUDA if A.is_cuda else _GROUP_ELEMENTS
+    return max(1, limit // max(A.numel(), 1))
 
 
 def _is_shared(matrix: Tensor, columns: Tensor) -> bool:

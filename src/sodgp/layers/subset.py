@@ -20,6 +20,7 @@ from sodgp.errors import ConfigurationError
 from sodgp.layers.conditional import Conditional, condition
 from sodgp.layers.families import FAMILIES, Gaussian, LabelInformed
 from sodgp.layers.means import HiddenMean
+from sodgp.layers.products import OutputVariances
 from sodgp.linalg import Jitter, cholesky
 
 COUPLINGS = ("ancestral", "marginal", "joint")
@@ -262,7 +263,7 @@ class SubsetLayer(gpytorch.Module):
 def _at_rest(cond: Conditional, w: Gaussian, mean_b: Tensor) -> tuple[Tensor, Tensor]:
     """Marginal mean and variance of f at the other rows when w ~ N(w.mean, w.factor w.factor')."""
     mean = mean_b + cond.A.mT @ w.mean
-    variance = cond.V.unsqueeze(-1) + (w.factor.mT @ cond.A.unsqueeze(-3)).square().sum(-2).mT
+    variance = cond.V.unsqueeze(-1) + OutputVariances.apply(cond.A, w.factor)
     return mean, variance
 
 

@@ -1,0 +1,134 @@
+"""What the estimator adds to the rooms below: units, the subset, counts, draws over rows, restarts."""
+
+import numpy as np
+import pytest
+import torch
+from numpy.testing import assert_allclose, assert_array_equal
+
+from sodgp import DeepGPRegressor
+from sodgp.errors import ConfigurationError
+
+RNG = np.random.default_rng(0)
+X = RNG.standard_normal((40, 2))
+Y = 3.0 + np.sin(2 * X[:, 0]) + 0.1 * RNG.standard_normal(40)
+
+
+def make(**options):
+    return DeepGPRegressor(
+        **{"subset_size": 10, "n_samples": 2, "n_predict_samples": 20, "max_iter": 30, "random_state": 0, **options}
+    )
+
+
+def test_defaults_are_strings_numbers_or_none():
+    assert all(
+        value is None or isinstance(value, str | int | float) for value in DeepGPRegressor().get_params().values()
+    )
+
+
+def test_the_subset_is_made_of_different_rows_of_the_data():
+    model = make().fit(X, Y)
+    assert len(set(model.subset_indices_.tolist())) == 10
+    assert model.subset_indices_.min() >= 0
+    assert model.subset_indices_.max() < 40
+    assert not hasattr(make(inference="dsvi").fit(X, Y), "subset_indices_")
+
+
+@pytest.mark.parametrize("n_layers", [1, 2, 3])
+def test_sod_trains_nothing_for_inducing_inputs(n_layers):
+    hidden, M, D = n_layers - 1, 10, 2
+    variational = (hidden * D + 1) * (M + M * (M + 1) // 2)
+    kernels = n_layers * (D + 1)
+    noises = hidden + 1
+    assert make(n_layers=n_layers, max_iter=1).fit(X, Y).n_parameters_ == variational + kernels + noises
+
+
+def test_learned_inducing_inputs_count():
+    free, fixed = (
+        make(inference="dsvi", learn_inducing_inputs=flag, max_iter=1).fit(X, Y).n_parameters_ for flag in (True, False)
+    )
+    assert free - fixed == 2 * 10 * 2
+
+
+def test_training_raises_the_bound_and_fits():
+    model = make(max_iter=100, learning_rate=0.03).fit(X, Y)
+    assert model.history_.bound[-1] > model.history_.bound[0]
+    assert model.score(X, Y) > 0.7
+
+
+def test_predictions_move_with_the_units_of_the_targets():
+    model, scaled = make().fit(X, Y), make().fit(X, 100.0 * Y - 7.0)
+    mean, std = model.predict(X, return_std=True)
+    scaled_mean, scaled_std = scaled.predict(X, return_std=True)
+    assert_allclose(scaled_mean, 100.0 * mean - 7.0, rtol=1e-6)
+    assert_allclose(scaled_std, 100.0 * std, rtol=1e-6)
+    shifted = model.predict_distribution(X).log_prob(Y) - np.log(100.0)
+    assert_allclose(scaled.predict_distribution(X).log_prob(100.0 * Y - 7.0), shifted, atol=1e-5)
+
+
+@pytest.mark.parametrize("n_layers", [1, 2])
+def test_draws_over_rows_have_the_moments_of_the_joint_prediction(n_layers):
+    model = make(n_layers=n_layers, n_predict_samples=100).fit(X, Y)
+    rows = X[:4]
+    mean, cov = model.predict(rows, return_cov=True)
+    draws = model.sample_y(rows, n_samples=400, random_state=1)
+    scale = np.sqrt(np.diag(cov))
+    assert_allclose(draws.mean(1), mean, atol=0.25 * scale.max())
+    assert_allclose(np.cov(draws), cov, atol=0.3 * cov.max())
+
+
+def test_joint_and_marginal_predictions_agree():
+    model = make(n_layers=1).fit(X, Y)
+    mean, std = model.predict(X[:6], return_std=True)
+    joint_mean, cov = model.predict(X[:6], return_cov=True)
+    assert_allclose(joint_mean, mean)
+    assert_allclose(np.sqrt(np.diag(cov)), std)
+
+
+def test_draws_of_the_function_are_smoother_than_those_of_the_targets():
+    model = make().fit(X, Y)
+    grid = np.column_stack([np.linspace(-1, 1, 50), np.zeros(50)])
+    rough, smooth = (
+        np.abs(np.diff(model.sample_y(grid, 20, random_state=0, latent=flag), axis=0)).mean() for flag in (False, True)
+    )
+    assert smooth < 0.5 * rough
+
+
+def test_a_random_state_object_moves_on_and_none_is_fresh():
+    state = np.random.RandomState(0)
+    first, second = (make(random_state=state).fit(X, Y).predict(X) for _ in range(2))
+    assert not np.array_equal(first, second)
+    fresh = [make(random_state=None).fit(X, Y).predict(X) for _ in range(2)]
+    assert not np.array_equal(*fresh)
+
+
+def test_fitting_reads_and_sets_no_global_seed():
+    np.random.seed(1)  # noqa: NPY002
+    torch.manual_seed(1)
+    before = np.random.get_state()[1].copy(), torch.get_rng_state()  # noqa: NPY002
+    model = make().fit(X, Y)
+    assert_array_equal(np.random.get_state()[1], before[0])  # noqa: NPY002
+    assert torch.equal(torch.get_rng_state(), before[1])
+    np.random.seed(2)  # noqa: NPY002
+    torch.manual_seed(2)
+    assert_array_equal(make().fit(X, Y).predict(X), model.predict(X))
+
+
+def test_minibatches_and_full_batches_both_train():
+    for batch_size in (15, 40):
+        model = make(batch_size=batch_size, max_iter=100, learning_rate=0.03).fit(X, Y)
+        assert model.score(X, Y) > 0.5
+
+
+def test_a_second_fit_forgets_the_first():
+    model = make().fit(X[:20], Y[:20])
+    model.fit(X, Y)
+    assert_array_equal(model.predict(X), make().fit(X, Y).predict(X))
+
+
+def test_restarts_keep_the_fit_with_the_best_bound():
+    model = make(n_restarts=3).fit(X, Y)
+    assert len(model.restart_bounds_) == 3
+    assert np.mean(model.history_.bound[-5:]) == max(model.restart_bounds_)
+    assert model.n_restarts == 3
+    with pytest.raises(ConfigurationError, match="n_restarts"):
+        make(n_restarts=0).fit(X, Y)
