@@ -1,5 +1,9 @@
 """scikit-learn's own contract, whole: no check is excused and none is expected to fail."""
 
+import os
+import subprocess
+import sys
+
 import pytest
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
@@ -31,3 +35,16 @@ def test_tags_excuse_nothing(estimator):
     assert not tags.non_deterministic
     assert not tags.no_validation
     assert not hasattr(estimator, "_xfail_checks")
+
+
+def test_the_checks_that_need_scipys_array_api_pass_too():
+    """scikit-learn skips them unless SciPy was told at its import, so they run in a process of their own."""
+    script = (
+        "from sklearn.utils.estimator_checks import check_estimator\n"
+        "from sodgp import DeepGPRegressor\n"
+        "results = check_estimator(DeepGPRegressor(n_samples=2, n_predict_samples=5, max_iter=15, learning_rate=0.1))\n"
+        "print({r['status'] for r in results}, any('array_api' in r['check_name'] for r in results))"
+    )
+    environment = {**os.environ, "SCIPY_ARRAY_API": "1", "OMP_NUM_THREADS": "1"}
+    done = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=False)
+    assert done.stdout.strip() == "{'passed'} True", done.stderr

@@ -401,7 +401,7 @@ def test_fit_and_predict(n_layers, dtype):
         {"jitter": "program"},
         {"initialization": Initialization(layer_noise_variance=0.1)},
     ],
-    ids=str,
+    ids=["zero_mean", "narrow", "wide", "isotropic", "own_kernel", "program_jitter", "own_start"],
 )
 def test_options(options):
     X, y = small_data()
