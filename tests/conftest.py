@@ -7,7 +7,7 @@ from jaxtyping import install_import_hook
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("MPLBACKEND", "Agg")
 
-_ROOMS = ["covariance", "linalg", "draws", "layers", "model", "inference", "subset", "predictive", "metrics"]
+_ROOMS = ["covariance", "linalg", "factor", "draws", "layers", "model", "inference", "subset", "predictive", "metrics"]
 _hook = install_import_hook([f"sodgp.{room}" for room in _ROOMS], "beartype.beartype")
 
 import torch  # noqa: E402

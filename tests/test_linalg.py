@@ -6,7 +6,8 @@ import pytest
 import torch
 
 from sodgp.errors import CholeskyError, NumericalError
-from sodgp.linalg import Jitter, cholesky, factorise, inverse_triangular, log_diagonal
+from sodgp.factor import factorise
+from sodgp.linalg import Jitter, cholesky, inverse_triangular, log_diagonal
 
 EYE = torch.eye(3, dtype=torch.float64)
 

@@ -58,12 +58,12 @@ def contestants(shape: Shape, device: torch.device) -> list[Contestant]:
     """
     is_cuda = device.type == "cuda"
     rows = [_ours(name, label, method, captured=is_cuda) for name, (label, method) in _METHODS.items()]
+    rows.append(_ours(COMPILED, "SoD ancestral, compiled", _METHODS[OURS][1], captured=is_cuda, compiled=True))
     if is_cuda:
         rows += [
             _ours(f"{name}_eager", f"{label}, not captured", method, captured=False)
             for name, (label, method) in _METHODS.items()
         ]
-        rows.append(_ours(COMPILED, "SoD ancestral, compiled", _METHODS[OURS][1], captured=True, compiled=True))
         if shape.replicates > 1:
             rows.append(_replicated(shape.replicates, compiled=False))
             rows.append(_replicated(shape.replicates, compiled=True))

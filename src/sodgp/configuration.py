@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import torch
 from sklearn.utils import check_random_state
+from torch import Tensor
 
 from sodgp.architecture import Initialization
 from sodgp.errors import ConfigurationError, NumericalWarning, SubsetSizeWarning
@@ -24,6 +25,7 @@ from sodgp.layers.families import FAMILIES
 from sodgp.layers.subset import COUPLINGS
 from sodgp.linalg import Jitter
 from sodgp.subset import get_selector
+from sodgp.subset.auto import Auto, AutoSize
 from sodgp.training.loop import SCHEDULES, Callback
 from sodgp.training.progress import progress_bar
 from sodgp.validation import check_choice, check_flag, check_integer, check_positive, resolve_device
@@ -58,12 +60,13 @@ _SAMPLING = ("n_posterior_samples", "thinning", "step_size", "n_chains")
 # Options that a method does not use, and that must therefore stay at their defaults.
 _UNUSED: dict[str, tuple[str, ...]] = {
     "sod": ("learn_inducing_inputs", *_SAMPLING),
-    "dsvi": ("subset", "parameterization", "coupling", "tie_label_noise", *_SAMPLING),
+    "dsvi": ("subset", "reselect_every", "parameterization", "coupling", "tie_label_noise", *_SAMPLING),
     # Every chain takes one hidden sample in a transition.
-    "sghmc": ("subset", "parameterization", "coupling", "tie_label_noise", "n_samples"),
+    "sghmc": ("subset", "reselect_every", "parameterization", "coupling", "tie_label_noise", "n_samples"),
     # Its bound is closed over all rows: neither batches nor training samples.
     "mean_field": (
         "subset",
+        "reselect_every",
         "parameterization",
         "coupling",
         "tie_label_noise",
@@ -83,6 +86,7 @@ class Configuration:
     n_layers: int
     hidden_width: Any
     subset_size: Any
+    reselect_every: int | None
     parameterization: str
     coupling: str
     hidden_mean: str
@@ -128,6 +132,7 @@ class Configuration:
             n_layers=check_integer("n_layers", e.n_layers, minimum=1),
             hidden_width=e.hidden_width,
             subset_size=_checked_size(e.subset_size),
+            reselect_every=_checked_pause(e.reselect_every),
             parameterization=e.parameterization,
             coupling=e.coupling,
             hidden_mean=e.hidden_mean,
@@ -148,6 +153,18 @@ class Configuration:
     def method(self) -> Inference:
         """The inference method."""
         return self._method
+
+    def automatic_size(self, X: Tensor) -> AutoSize | None:
+        """What ``subset_size="auto"`` chooses for the scaled inputs X [N, D]; None for another `subset_size`."""
+        if not isinstance(self.subset_size, Auto):
+            return None
+        return self.subset_size.choose(
+            X,
+            self.initialization.noise_variance,
+            batch_size=self.batch_size,
+            n_samples=self.n_samples,
+            n_layers=self.n_layers,
+        )
 
     def subset_rows(self, n_rows: int) -> int:
         """Rows of the subset for a data set of that size; warns where the user asked for more than there are."""
@@ -211,12 +228,20 @@ def _refuse_unused(estimator: Any) -> None:
             )
 
 
-def _checked_size(size: Any) -> int | str | None:
-    if size is None or size == "paper":
+def _checked_size(size: Any) -> int | str | Auto | None:
+    if size is None or isinstance(size, Auto):
         return size
     if isinstance(size, str):
-        raise ConfigurationError(f"subset_size={size!r} is unknown; give a number of rows, 'paper' or None.")
+        if size not in ("paper", "auto"):
+            raise ConfigurationError(
+                f"subset_size={size!r} is unknown; give a number of rows, 'paper', 'auto', an Auto or None."
+            )
+        return Auto() if size == "auto" else size
     return check_integer("subset_size", size, minimum=1)
+
+
+def _checked_pause(steps: Any) -> int | None:
+    return None if steps is None else check_integer("reselect_every", steps, minimum=1)
 
 
 def _checked_initialization(initialization: Any) -> Initialization:

@@ -45,11 +45,15 @@ class DeepGPRegressor(Predictions, MultiOutputMixin, RegressorMixin, BaseEstimat
         GP layers, the last one included (paper: L). 1 is a sparse GP.
     hidden_width : int, list of int or None, default=None
         Outputs of the hidden layers (paper: D^l); None is min(30, D). A list gives one per hidden layer.
-    subset_size : int, "paper" or None, default=None
+    subset_size : int, "paper", "auto", sodgp.subset.auto.Auto or None, default=None
         Rows M of the subset S. None takes 100, or half of the rows where there are fewer than 200;
-        "paper" takes 50 below 5,000 rows and 100 above. Never more than all rows.
+        "paper" takes 50 below 5,000 rows and 100 above. Never more than all rows. "auto" grows a greedy subset until
+        little variance is left, takes its size, and says why in the log (INFO, logger ``"sodgp"``).
     subset : str or selector, default="kmeans"
         How the rows of S are chosen; see `sodgp.subset`.
+    reselect_every : int or None, default=None
+        For ``"sod"``: choose S anew after every so many steps, with the kernel that layer 1 has learned, and carry
+        q(F_S) over; in the second half of `max_iter` the subset stays. None keeps the first subset.
     kernel : str or function, default="rbf"
         ``"rbf"``, ``"matern12"``, ``"matern32"``, ``"matern52"``, ``"rq"``, each with one lengthscale per input, or one
         for all with ``-iso`` behind the name; or a function ``input_dim -> gpytorch kernel``, priors included.
@@ -110,7 +114,9 @@ class DeepGPRegressor(Predictions, MultiOutputMixin, RegressorMixin, BaseEstimat
     history_ : History
         Bound and its named terms over the iterations.
     subset_indices_ : ndarray of shape [M]
-        Rows of the training data that form S.
+        Rows of the training data that form S; the last ones where S has moved.
+    subset_size_reason_ : str
+        With ``subset_size="auto"``: what was chosen and why; not stored in model files.
     n_parameters_ : int
         Numbers that were trained.
     diagnostics_ : sodgp.inference.diagnostics.SamplerDiagnostics
@@ -139,6 +145,7 @@ class DeepGPRegressor(Predictions, MultiOutputMixin, RegressorMixin, BaseEstimat
         hidden_width: Any = None,
         subset_size: Any = None,
         subset: Any = "kmeans",
+        reselect_every: int | None = None,
         kernel: Any = "rbf",
         parameterization: str = "whitened",
         coupling: str = "ancestral",
@@ -170,6 +177,7 @@ class DeepGPRegressor(Predictions, MultiOutputMixin, RegressorMixin, BaseEstimat
         self.hidden_width = hidden_width
         self.subset_size = subset_size
         self.subset = subset
+        self.reselect_every = reselect_every
         self.kernel = kernel
         self.parameterization = parameterization
         self.coupling = coupling
@@ -261,7 +269,11 @@ class DeepGPRegressor(Predictions, MultiOutputMixin, RegressorMixin, BaseEstimat
         self._predict_seed = int(seeds[2])
 
         X_t, y_t = (torch.as_tensor(values, dtype=torch.float64) for values in (X_scaled, y_scaled))
-        size = config.subset_rows(len(X_raw))
+        automatic = config.automatic_size(X_t)
+        self.__dict__.pop("subset_size_reason_", None)
+        if automatic is not None:
+            self.subset_size_reason_ = automatic.reason
+        size = config.subset_rows(len(X_raw)) if automatic is None else automatic.size
         method = config.method()
         chosen = torch.empty(0, dtype=torch.int64)
         if method.uses_subset:

@@ -6,7 +6,6 @@ The jitter is relative to the mean of the diagonal by default, and raised in ste
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
 
 import torch
 from jaxtyping import Float
@@ -57,13 +56,6 @@ class Jitter:
         return 2.0 * self.amount if self.on_draws else 0.0
 
 
-class Factor(NamedTuple):
-    """K = L L' and L^-1, both lower triangular, of shape [..., M, M]."""
-
-    L: Tensor
-    L_inv: Tensor
-
-
 def cholesky(
     K: Float[Tensor, "*batch M M"], jitter: Jitter, *, layer: int | None = None, what: str = "K_SS"
 ) -> Float[Tensor, "*batch M M"]:
@@ -87,41 +79,7 @@ def cholesky(
     CholeskyError
         When the largest jitter does not help.
     """
-    return _climb(_with_jitter(K, jitter), jitter, layer, what)
-
-
-def factorise(
-    K: Float[Tensor, "*batch M M"], jitter: Jitter, *, layer: int | None = None, what: str = "K_SS"
-) -> Factor:
-    """Cholesky factor of K + jitter I and its explicit inverse; arguments and errors as in `cholesky`.
-
-    One triangular solve against the identity and then matrix products is faster than solving against the wide right
-    sides that follow, and the gradient, too, is then made of matrix products alone.
-    """
-    return Factor(*_CholeskyInverse.apply(_with_jitter(K, jitter), jitter, layer, what))
-
-
-class _CholeskyInverse(torch.autograd.Function):
-    """(L, L^-1) of a matrix that already holds its jitter; more of it is added only after a failure."""
-
-    @staticmethod
-    def forward(ctx: Any, K: Tensor, jitter: Jitter, layer: int | None, what: str) -> tuple[Tensor, Tensor]:
-        L = _climb(K, jitter, layer, what)
-        L_inv = inverse_triangular(L)
-        ctx.save_for_backward(L, L_inv)
-        return L, L_inv
-
-    @staticmethod
-    @torch.autograd.function.once_differentiable
-    def backward(ctx: Any, grad_L: Tensor, grad_inv: Tensor) -> tuple[Tensor, None, None, None]:
-        """Murray (2016), "Differentiation of the Cholesky decomposition", with every solve a product by L^-1."""
-        L, L_inv = ctx.saved_tensors
-        # The gradient of L through L^-1 is -L^-T grad_inv L^-T, so L' times it is -grad_inv L^-T. What stands above the
-        # diagonal of either gradient stays above it under L', and tril drops it.
-        inner = (L.mT @ grad_L - grad_inv @ L_inv.mT).tril()
-        inner.diagonal(dim1=-2, dim2=-1).mul_(0.5)
-        half = L_inv.mT @ inner @ L_inv
-        return 0.5 * (half + half.mT), None, None, None
+    return climb(with_jitter(K, jitter), jitter, layer, what)
 
 
 def inverse_triangular(L: Float[Tensor, "*batch M M"]) -> Float[Tensor, "*batch M M"]:
@@ -135,14 +93,15 @@ def log_diagonal(L: Float[Tensor, "*batch M M"]) -> Float[Tensor, "*batch"]:
     return L.diagonal(dim1=-2, dim2=-1).abs().log().sum(-1)
 
 
-def _with_jitter(K: Tensor, jitter: Jitter) -> Tensor:
+def with_jitter(K: Tensor, jitter: Jitter) -> Tensor:
+    """K + jitter I."""
     if not jitter.amount:
         return K
     scale = K.diagonal(dim1=-2, dim2=-1).mean(-1)[..., None, None] if jitter.relative else 1.0
     return K + jitter.amount * scale * torch.eye(K.shape[-1], dtype=K.dtype, device=K.device)
 
 
-def _climb(K: Tensor, jitter: Jitter, layer: int | None, what: str) -> Tensor:
+def climb(K: Tensor, jitter: Jitter, layer: int | None, what: str) -> Tensor:
     """Factorise K, which already holds its jitter; matrices that fail get ten times more, and again."""
     L, info = torch.linalg.cholesky_ex(K)
     if torch.compiler.is_compiling() or (K.is_cuda and torch.cuda.is_current_stream_capturing()):

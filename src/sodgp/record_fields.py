@@ -16,6 +16,7 @@ from torch import Tensor
 from sodgp.architecture import Initialization
 from sodgp.errors import ModelFileError, SodgpWarning
 from sodgp.subset import SELECTORS
+from sodgp.subset.auto import Auto
 from sodgp.training.loop import History
 
 E = TypeVar("E")
@@ -45,6 +46,8 @@ def _encode(name: str, value: Any) -> Any:
             stacklevel=2,
         )
         return "kmeans"
+    if name == "subset_size" and isinstance(value, Auto):
+        return {"auto": dataclasses.asdict(value)}
     if isinstance(value, Initialization):
         return {"initialization": dataclasses.asdict(value)}
     if isinstance(value, torch.device):
@@ -73,6 +76,8 @@ def _decode(name: str, value: Any) -> Any:
         if not isinstance(selector, str) or selector not in SELECTORS:
             refuse(name, "an unknown selector")
         return _from_fields(name, SELECTORS[selector], options)
+    if isinstance(value, dict) and value.keys() == {"auto"} and name == "subset_size":
+        return _from_fields(name, Auto, value["auto"])
     if isinstance(value, dict) and value.keys() == {"initialization"} and name == "initialization":
         return _from_fields(name, Initialization, value["initialization"])
     if isinstance(value, list) and all(type(item) in (int, float, str) for item in value):

@@ -3,7 +3,10 @@
 import pytest
 import torch
 
-from sodgp.layers.products import HiddenRows, TotalRows
+from sodgp.factor import factorise
+from sodgp.layers import products
+from sodgp.layers.products import Gram, HiddenRows, OutputVariances, QuadraticTrace, TotalRows
+from sodgp.linalg import Jitter
 
 M, B, D = 3, 4, 2
 SHAPES = {
@@ -21,40 +24,83 @@ def randn(seed, *shape):
 
 def inputs(shape, rows):
     matrices, columns = SHAPES[shape]
-    L_inv = randn(0, *matrices, M, M).detach().tril() + 2.0 * torch.eye(M, dtype=torch.float64)
-    return L_inv.requires_grad_(), randn(1, *matrices, M, rows), randn(2, *columns, M, D)
+    root = randn(0, *matrices, M, M).detach()
+    K_ss = (root @ root.mT + torch.eye(M, dtype=torch.float64)).requires_grad_()
+    return K_ss, randn(1, *matrices, M, rows), randn(2, *columns, M, D)
 
 
 def close(ours, theirs):
-    torch.testing.assert_close(ours, theirs, rtol=1e-11, atol=1e-11)
+    torch.testing.assert_close(ours, theirs, rtol=1e-10, atol=1e-10)
+
+
+def plain_factor(K):
+    return torch.linalg.cholesky(0.5 * (K + K.mT))
+
+
+def compare(ours, theirs, leaves):
+    """Equal values, and equal gradients of one weighted sum of all results."""
+    weights = [torch.cos(torch.arange(t.numel(), dtype=torch.float64)).reshape(t.shape) for t in theirs]
+    totals = [sum((x * t).sum() for x, t in zip(weights, values, strict=True)) for values in (ours, theirs)]
+    for a, b in zip(ours, theirs, strict=True):
+        close(a, b)
+    for a, b in zip(*(torch.autograd.grad(total, leaves) for total in totals), strict=True):
+        close(a, b)
 
 
 @pytest.mark.parametrize("rows", [B, 0])
 @pytest.mark.parametrize("shape", SHAPES)
 def test_hidden_rows(shape, rows):
-    L_inv, K, w = inputs(shape, rows)
-    ours = HiddenRows.apply(L_inv, K, w)
-    A = L_inv @ K
-    theirs = (A.mT @ w, A.square().sum(-2))
-    weights = [torch.cos(torch.arange(t.numel(), dtype=torch.float64)).reshape(t.shape) for t in theirs]
-    totals = [sum((x * t).sum() for x, t in zip(weights, values, strict=True)) for values in (ours, theirs)]
-    for a, b in zip(ours, theirs, strict=True):
-        close(a, b)
-    for a, b in zip(*(torch.autograd.grad(total, [L_inv, K, w]) for total in totals), strict=True):
-        close(a, b)
+    K_ss, K, w = inputs(shape, rows)
+    factor = factorise(K_ss, Jitter(0.0))
+    A = torch.linalg.solve_triangular(plain_factor(K_ss), K, upper=False)
+    ours = HiddenRows.apply(factor.E, factor.inverse_value, K, w)
+    compare(ours, (A.mT @ w, A.square().sum(-2)), [K_ss, K, w])
 
 
 @pytest.mark.parametrize("rows", [B, 0])
 @pytest.mark.parametrize("shape", SHAPES)
 def test_total_rows(shape, rows):
-    L_inv, K, a = inputs(shape, rows)
-    L = torch.linalg.inv(L_inv.detach())
-    ours = TotalRows.apply(L, L_inv, K, a)
-    A = L_inv @ K
-    theirs = (K.mT @ a, A @ A.mT)
-    weights = [torch.cos(torch.arange(t.numel(), dtype=torch.float64)).reshape(t.shape) for t in theirs]
-    totals = [sum((x * t).sum() for x, t in zip(weights, values, strict=True)) for values in (ours, theirs)]
-    for x, y in zip(ours, theirs, strict=True):
-        close(x, y)
-    for x, y in zip(*(torch.autograd.grad(total, [L_inv, K, a]) for total in totals), strict=True):
-        close(x, y)
+    K_ss, K, w = inputs(shape, rows)
+    factor = factorise(K_ss, Jitter(0.0))
+    A = torch.linalg.solve_triangular(plain_factor(K_ss), K, upper=False)
+    compare(TotalRows.apply(factor.E, factor.inverse_value, K, w), (A.mT @ w, A @ A.mT), [K_ss, K, w])
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_products_of_a_factor(shape):
+    K_ss, _, X = inputs(shape, B)
+    factor, L = factorise(K_ss, Jitter(0.0)), plain_factor(K_ss)
+    L_inv = torch.linalg.inv(L)
+    ours = [
+        factor.times(X),
+        factor.transpose_times(X),
+        factor.solve(X),
+        factor.log_det(),
+        factor.inverse_norm(),
+        *factor,
+    ]
+    log_det = L.diagonal(dim1=-2, dim2=-1).log().sum(-1)
+    compare(ours, [L @ X, L.mT @ X, L_inv @ X, log_det, L_inv.square().sum((-2, -1)), L, L_inv], [K_ss, X])
+
+
+@pytest.mark.parametrize(("G_shape", "F_shape"), [((5,), (5, 2)), ((5,), (1, 2)), ((2, 1), (2, 1, 3))])
+def test_quadratic_trace(G_shape, F_shape):
+    root, F = randn(0, *G_shape, M, M), randn(1, *F_shape, M, M)
+    G = root + root.mT
+    plain = (F.mT @ G.unsqueeze(-3) @ F).diagonal(dim1=-2, dim2=-1).sum(-1)
+    compare([QuadraticTrace.apply(G, F)], [plain], [root, F])
+
+
+def test_gram():
+    X = randn(0, 5, 2, M, M)
+    compare([Gram.apply(X)], [X.mT @ X], [X])
+
+
+@pytest.mark.parametrize("elements", [1, 2**22])
+@pytest.mark.parametrize(
+    ("A_shape", "W_shape"), [((3,), (1, 4)), ((1,), (3, 4)), ((2, 3), (2, 1, 4)), ((1,), (1, 2))], ids=str
+)
+def test_output_variances_in_groups_of_any_size(A_shape, W_shape, elements, monkeypatch):
+    monkeypatch.setattr(products, "_GROUP_ELEMENTS", elements)
+    A, W = randn(0, *A_shape, M, B), randn(1, *W_shape, M, M)
+    compare([OutputVariances.apply(A, W)], [(W.mT @ A.unsqueeze(-3)).square().sum(-2).mT], [A, W])

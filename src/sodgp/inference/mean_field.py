@@ -12,6 +12,7 @@ from torch import Tensor
 from sodgp.architecture import Architecture
 from sodgp.draws import Draws
 from sodgp.errors import InputError
+from sodgp.factor import factorise
 from sodgp.inference.base import Batch, Terms, TrainingSet, with_log_prior
 from sodgp.inference.dsvi import inducing_start
 from sodgp.layers.inducing import InducingLayer, Moments
@@ -19,7 +20,6 @@ from sodgp.layers.latent import LatentLayer, expected_squared_error
 from sodgp.layers.means import linear_weights
 from sodgp.layers.psi import psi1, rbf_of
 from sodgp.layers.subset import Points
-from sodgp.linalg import factorise
 from sodgp.model import DeepGP
 
 

@@ -13,8 +13,9 @@ from jaxtyping import Float
 from torch import Tensor
 
 from sodgp.covariance import covariance_pair, variance
-from sodgp.layers.products import HiddenRows, TotalRows
-from sodgp.linalg import Factor, Jitter, factorise
+from sodgp.factor import Factor, factorise
+from sodgp.layers.products import HiddenRows, QuadraticTrace, TotalRows
+from sodgp.linalg import Jitter
 
 
 class Conditional:
@@ -32,14 +33,24 @@ class Conditional:
     """
 
     def __init__(self, factor: Factor, K_sb: Tensor, k_bb: Tensor) -> None:
-        self.L, self.L_inv = factor
+        self.factor = factor
         self.K_sb = K_sb
         self.k_bb = k_bb
+
+    @property
+    def L(self) -> Tensor:
+        """The factor of K_SS, [..., M, M]."""
+        return self.factor.L
+
+    @property
+    def L_inv(self) -> Tensor:
+        """Its inverse, [..., M, M]."""
+        return self.factor.L_inv
 
     @cached_property
     def A(self) -> Tensor:
         """L^-1 K_SR, [..., M, B]."""
-        return self.L_inv @ self.K_sb
+        return self.factor.solve(self.K_sb)
 
     @cached_property
     def V(self) -> Tensor:
@@ -49,7 +60,7 @@ class Conditional:
 
     def rows_given(self, w: Float[Tensor, "*batch T M D"]) -> tuple[Tensor, Tensor]:
         """A' w [..., T, B, D] and V [..., B], in one pass forward and one back."""
-        f, explained = HiddenRows.apply(self.L_inv, self.K_sb, w)
+        f, explained = HiddenRows.apply(self.factor.E, self.factor.inverse_value, self.K_sb, w)
         return f, (self.k_bb - explained).clamp_min(0.0)
 
     def totals_under(
@@ -60,10 +71,9 @@ class Conditional:
         A Gaussian likelihood needs no more of the variances than their sum [..., T, P], and that needs no product of
         the factors with the batch: sum_n (V_n + |factor' A_n|^2) = sum_n k_nn - tr((I - factor factor') A A').
         """
-        f, gram = TotalRows.apply(self.L, self.L_inv, self.K_sb, self.L_inv.mT @ mean)
+        f, gram = TotalRows.apply(self.factor.E, self.factor.inverse_value, self.K_sb, mean)
         unexplained = self.k_bb.sum(-1) - gram.diagonal(dim1=-2, dim2=-1).sum(-1)
-        added = ((gram.unsqueeze(-3) @ factor) * factor).sum((-2, -1))
-        return f, unexplained.unsqueeze(-1) + added
+        return f, unexplained.unsqueeze(-1) + QuadraticTrace.apply(gram, factor)
 
 
 def condition(

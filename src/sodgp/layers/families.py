@@ -21,8 +21,10 @@ from typing import NamedTuple, Protocol, runtime_checkable
 import torch
 from torch import Tensor
 
+from sodgp.factor import Factor, factorise
 from sodgp.layers.conditional import Conditional
-from sodgp.linalg import Factor, Jitter, factorise, log_diagonal
+from sodgp.layers.products import Gram
+from sodgp.linalg import Jitter, log_diagonal
 
 
 class Gaussian(NamedTuple):
@@ -52,8 +54,10 @@ class LabelInformed(NamedTuple):
         q_hat in the coordinates w.
     mean : Tensor of shape [..., T, M, P]
         Mean of F_S itself.
-    image, L_Q_inv : Tensor of shape [..., T, P, M, M]
-        Factor of q over F_S before the labels, and the inverse factor of Q = I + image' image / v.
+    image : Tensor of shape [..., T, P, M, M]
+        Factor of q over F_S before the labels.
+    Q : Factor
+        Of I + image' image / v.
     total_variance : Tensor of shape [..., T, P]
         Variances of F_S summed over its rows.
     kl : Tensor of shape [..., T]
@@ -63,14 +67,14 @@ class LabelInformed(NamedTuple):
     w: Gaussian
     mean: Tensor
     image: Tensor
-    L_Q_inv: Tensor
+    Q: Factor
     total_variance: Tensor
     kl: Tensor
 
     @property
     def f(self) -> Gaussian:
         """The law of F_S itself, with its whole covariance: N(mean, image Q^-1 image')."""
-        return Gaussian(self.mean, self.image @ self.L_Q_inv.mT)
+        return Gaussian(self.mean, self.Q.solve(self.image.mT).mT)
 
 
 @runtime_checkable
@@ -106,11 +110,11 @@ class WhitenedFamily:
     def draw(self, m: Tensor, C: Tensor, cond: Conditional, mean_s: Tensor, noise: Tensor) -> tuple[Tensor, Tensor]:
         """F_S = mean(Z_S) + L u and w = u, with u = m + C noise."""
         u = m + _times(C, noise)
-        return mean_s + cond.L @ u, u
+        return mean_s + cond.factor.times(u), u
 
     def in_f(self, m: Tensor, C: Tensor, cond: Conditional, mean_s: Tensor) -> Gaussian:
         """N(mean(Z_S) + L m, L C C' L')."""
-        return Gaussian(mean_s + cond.L @ m, cond.L.unsqueeze(-3) @ C)
+        return Gaussian(mean_s + cond.factor.times(m), cond.factor.over_outputs().times(C))
 
     def in_w(self, m: Tensor, C: Tensor, cond: Conditional, mean_s: Tensor) -> Gaussian:
         """N(m, C C')."""
@@ -124,15 +128,14 @@ class WhitenedFamily:
         self, m: Tensor, C: Tensor, cond: Conditional, mean_s: Tensor, y_s: Tensor, v: Tensor
     ) -> LabelInformed:
         """Q = I + C'L'LC/v, C_hat = C L_Q^-T, m_hat = m + C_hat C_hat' L' (y_S - mean(Z_S) - L m)/v, per sample."""
-        L = cond.L.unsqueeze(-3)
-        image = L @ C
-        L_Q, L_Q_inv = _absorb_labels(image, v)
-        C_hat = C @ L_Q_inv.mT
-        residual = (y_s - mean_s - cond.L @ m) / v[..., None, :]
-        m_hat = m + _gram_times(C_hat, cond.L.mT @ residual)
+        image = cond.factor.over_outputs().times(C)
+        Q = _absorb_labels(image, v)
+        C_hat = Q.solve(C.mT).mT
+        residual = (y_s - mean_s - cond.factor.times(m)) / v[..., None, :]
+        m_hat = m + _gram_times(C_hat, cond.factor.transpose_times(residual))
         w = Gaussian(m_hat, C_hat)
-        kl = kl_to_standard_normal(w, (log_diagonal(C) - log_diagonal(L_Q)).sum(-1))
-        return LabelInformed(w, mean_s + cond.L @ m_hat, image, L_Q_inv, _total_variance(L_Q_inv, v), kl)
+        kl = kl_to_standard_normal(w, (log_diagonal(C) - Q.log_det()).sum(-1))
+        return LabelInformed(w, mean_s + cond.factor.times(m_hat), image, Q, _total_variance(Q, v), kl)
 
 
 class PaperFamily:
@@ -141,7 +144,7 @@ class PaperFamily:
     def draw(self, m: Tensor, C: Tensor, cond: Conditional, mean_s: Tensor, noise: Tensor) -> tuple[Tensor, Tensor]:
         """F_S = m + C noise and w = L^-1 (F_S - mean(Z_S))."""
         f_s = m + _times(C, noise)
-        return f_s, cond.L_inv @ (f_s - mean_s)
+        return f_s, cond.factor.solve(f_s - mean_s)
 
     def in_f(self, m: Tensor, C: Tensor, cond: Conditional, mean_s: Tensor) -> Gaussian:
         """N(m, C C')."""
@@ -149,7 +152,7 @@ class PaperFamily:
 
     def in_w(self, m: Tensor, C: Tensor, cond: Conditional, mean_s: Tensor) -> Gaussian:
         """N(L^-1 (m - mean(Z_S)), L^-1 C C' L^-T)."""
-        return Gaussian(cond.L_inv @ (m - mean_s), cond.L_inv.unsqueeze(-3) @ C)
+        return Gaussian(cond.factor.solve(m - mean_s), cond.factor.over_outputs().solve(C))
 
     def kl(self, m: Tensor, C: Tensor, cond: Conditional, mean_s: Tensor) -> Tensor:
         """KL(N(m, C C') || N(mean(Z_S), K_SS)); one pooled trace for all outputs of the layer.
@@ -159,21 +162,21 @@ class PaperFamily:
         n_rows, n_outputs = m.shape[-2:]
         pooled = (C @ C.mT).sum(-3)
         trace = ((cond.L_inv @ pooled) * cond.L_inv).sum((-2, -1))
-        distance = (cond.L_inv @ (m - mean_s)).square().sum((-2, -1))
-        log_det = n_outputs * log_diagonal(cond.L) - log_diagonal(C).sum(-1)
+        distance = cond.factor.solve(m - mean_s).square().sum((-2, -1))
+        log_det = n_outputs * cond.factor.log_det() - log_diagonal(C).sum(-1)
         return 0.5 * (trace + distance - n_rows * n_outputs) + log_det
 
     def label_informed(
         self, m: Tensor, C: Tensor, cond: Conditional, mean_s: Tensor, y_s: Tensor, v: Tensor
     ) -> LabelInformed:
         """Q = I + C'C/v, C_hat = C L_Q^-T, m_hat = m + C_hat C_hat' (y_S - m)/v: Sigma is never inverted."""
-        L_Q, L_Q_inv = _absorb_labels(C, v)
-        C_hat = C @ L_Q_inv.mT
+        Q = _absorb_labels(C, v)
+        C_hat = Q.solve(C.mT).mT
         m_hat = m + _gram_times(C_hat, (y_s - m) / v[..., None, :])
-        w = Gaussian(cond.L_inv @ (m_hat - mean_s), cond.L_inv.unsqueeze(-3) @ C_hat)
-        log_det = log_diagonal(C) - log_diagonal(L_Q) - log_diagonal(cond.L)[..., None]
+        w = Gaussian(cond.factor.solve(m_hat - mean_s), cond.factor.over_outputs().solve(C_hat))
+        log_det = log_diagonal(C) - Q.log_det() - cond.factor.log_det()[..., None]
         kl = kl_to_standard_normal(w, log_det.sum(-1))
-        return LabelInformed(w, m_hat, C, L_Q_inv, _total_variance(L_Q_inv, v), kl)
+        return LabelInformed(w, m_hat, C, Q, _total_variance(Q, v), kl)
 
 
 FAMILIES: dict[str, Family] = {"whitened": WhitenedFamily(), "paper": PaperFamily()}
@@ -191,15 +194,15 @@ def _gram_times(C: Tensor, x: Tensor) -> Tensor:
 
 
 def _absorb_labels(image: Tensor, v: Tensor) -> Factor:
-    """L_Q and its inverse for Q = I + image' image / v, where image is the factor of q over F_S."""
+    """The factor of Q = I + image' image / v, where image is the factor of q over F_S."""
     eye = torch.eye(image.shape[-1], dtype=image.dtype, device=image.device)
     # Q is I plus a positive semi-definite matrix: it needs no jitter.
-    return factorise(eye + image.mT @ image / v[..., None, None], Jitter(0.0), what="Q of q_hat")
+    return factorise(eye + Gram.apply(image) / v[..., None, None], Jitter(0.0), what="Q of q_hat")
 
 
-def _total_variance(L_Q_inv: Tensor, v: Tensor) -> Tensor:
-    """Trace of image Q^-1 image' = v tr(Q^-1 (Q - I)) = v (M - |L_Q^-1|^2), [..., T, P]."""
-    return v * (L_Q_inv.shape[-1] - L_Q_inv.square().sum((-2, -1)))
+def _total_variance(Q: Factor, v: Tensor) -> Tensor:
+    """Trace of image Q^-1 image' = v tr(Q^-1 (Q - I)) = v (M - tr Q^-1), [..., T, P]."""
+    return v * (Q.E.shape[-1] - Q.inverse_norm())
 
 
 def kl_to_standard_normal(q: Gaussian, log_det: Tensor) -> Tensor:

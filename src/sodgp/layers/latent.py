@@ -16,11 +16,12 @@ from gpytorch.kernels import Kernel
 from torch import Tensor, nn
 
 from sodgp.draws import Draws
+from sodgp.factor import factorise
 from sodgp.layers.inducing import InducingLayer, Moments
 from sodgp.layers.means import HiddenMean
 from sodgp.layers.psi import cross, psi1, psi2, rbf_of
 from sodgp.layers.subset import NOISE_FLOOR, Points
-from sodgp.linalg import Jitter, cholesky, factorise
+from sodgp.linalg import Jitter, cholesky
 
 _NO_REPLICATES = torch.Size()
 _LATENTS = ("mean", "raw_variance")

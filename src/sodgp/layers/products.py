@@ -17,52 +17,90 @@ _GROUP_ELEMENTS_CUDA = 2**26
 
 
 class HiddenRows(torch.autograd.Function):
-    """(L^-1, K, w) -> A' w and the column sums of A * A, with A = L^-1 K: one product forward, two back.
+    """(E, L^-1, K, w) -> A' w and the column sums of A * A, with A = L^-1 K: one product forward, two back.
 
-    Shapes: L^-1 [..., M, M], K [..., M, B], w [..., T, M, D] -> [..., T, B, D] and [..., B]. Where L^-1 and K have a
-    sample axis of size 1 (layer 1), the T samples of w ride as columns of one product.
+    Shapes: E and L^-1 [..., M, M], K [..., M, B], w [..., T, M, D] -> [..., T, B, D] and [..., B]. Where L^-1 and K
+    have a sample axis of size 1 (layer 1), the T samples of w ride as columns of one product. The gradient of the
+    factor is that of E (see `sodgp.factor`): dA = -E A.
     """
 
     @staticmethod
-    def forward(ctx: Any, L_inv: Tensor, K: Tensor, w: Tensor) -> tuple[Tensor, Tensor]:
+    def forward(ctx: Any, E: Tensor, L_inv: Tensor, K: Tensor, w: Tensor) -> tuple[Tensor, Tensor]:
         """A is kept for the way back."""
         A = L_inv @ K
-        ctx.save_for_backward(L_inv, K, A, w)
+        ctx.save_for_backward(L_inv, A, w)
         return _transpose_times(A, w), A.square().sum(-2)
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, grad_f: Tensor, grad_sum: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    def backward(ctx: Any, grad_f: Tensor, grad_sum: Tensor) -> tuple[Tensor, None, Tensor, Tensor]:
         """grad_A = w grad_f' + 2 A grad_sum, then through A = L^-1 K."""
-        L_inv, K, A, w = ctx.saved_tensors
+        L_inv, A, w = ctx.saved_tensors
         grad_A = _add_outer(A * (2.0 * grad_sum).unsqueeze(-2), w, grad_f)
-        return grad_A @ K.mT, L_inv.mT @ grad_A, _times(A, grad_f)
+        return -(grad_A @ A.mT), None, L_inv.mT @ grad_A, _times(A, grad_f)
 
 
 class TotalRows(torch.autograd.Function):
-    """(L, L^-1, K, a) -> K' a and A A', with A = L^-1 K: two products forward, one back.
+    """(E, L^-1, K, w) -> A' w and A A', with A = L^-1 K: two products forward, one back.
 
-    Shapes: L, L^-1 [..., M, M], K [..., M, B], a [..., T, M, P] -> [..., T, B, P] and [..., M, M]. L only saves a
-    product, since A K' = A A' L'; it is not differentiated.
+    Shapes: E and L^-1 [..., M, M], K [..., M, B], w [..., T, M, P] -> [..., T, B, P] and [..., M, M].
     """
 
     @staticmethod
-    def forward(ctx: Any, L: Tensor, L_inv: Tensor, K: Tensor, a: Tensor) -> tuple[Tensor, Tensor]:
+    def forward(ctx: Any, E: Tensor, L_inv: Tensor, K: Tensor, w: Tensor) -> tuple[Tensor, Tensor]:
         """A itself is not kept."""
         A = L_inv @ K
         gram = A @ A.mT
-        ctx.save_for_backward(L, L_inv, K, a, gram)
-        return _transpose_times(K, a), gram
+        ctx.save_for_backward(L_inv, K, w, gram)
+        return _transpose_times(A, w), gram
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, grad_f: Tensor, grad_gram: Tensor) -> tuple[None, Tensor, Tensor, Tensor]:
-        """With H = G + G': grad_K = L^-T H L^-1 K + a grad_f', and grad_(L^-1) = H A K' = H A A' L'."""
-        L, L_inv, K, a, gram = ctx.saved_tensors
+    def backward(ctx: Any, grad_f: Tensor, grad_gram: Tensor) -> tuple[Tensor, None, Tensor, Tensor]:
+        """With H = G + G' and q = A grad_f: grad_K = L^-T (H L^-1 K + w grad_f'), grad_E = -H A A' - w q'."""
+        L_inv, K, w, gram = ctx.saved_tensors
         H = grad_gram + grad_gram.mT
-        HL_inv = H @ L_inv
-        grad_K = _add_outer((L_inv.mT @ HL_inv) @ K, a, grad_f)
-        return None, H @ gram @ L.mT, grad_K, _times(K, grad_f)
+        grad_K = _add_outer((L_inv.mT @ (H @ L_inv)) @ K, L_inv.mT @ w, grad_f)
+        q = L_inv @ _times(K, grad_f)
+        return -(H @ gram) - (w @ q.mT).sum_to_size(gram.shape), None, grad_K, q
+
+
+class QuadraticTrace(torch.autograd.Function):
+    """(G, F) -> tr(F_p' G F_p) for a symmetric G: [..., M, M] and [..., P, M, M] -> [..., P]."""
+
+    @staticmethod
+    def forward(ctx: Any, G: Tensor, F: Tensor) -> Tensor:
+        """G F is half the gradient of F."""
+        GF = G.unsqueeze(-3) @ F
+        ctx.save_for_backward(F, GF)
+        ctx.shape = G.shape
+        return (GF * F).sum((-2, -1))
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor]:
+        """grad_G = sum_p grad_p F_p F_p', grad_F = 2 grad G F."""
+        F, GF = ctx.saved_tensors
+        weight = grad[..., None, None]
+        grad_G = ((weight * F) @ F.mT).sum(-3).sum_to_size(ctx.shape)
+        return grad_G, (2.0 * weight * GF).sum_to_size(F.shape)
+
+
+class Gram(torch.autograd.Function):
+    """X -> X' X: one product back instead of two."""
+
+    @staticmethod
+    def forward(ctx: Any, X: Tensor) -> Tensor:
+        """X is kept for the way back."""
+        ctx.save_for_backward(X)
+        return X.mT @ X
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> Tensor:
+        """X (grad + grad')."""
+        (X,) = ctx.saved_tensors
+        return X @ (grad + grad.mT)
 
 
 class OutputVariances(torch.autograd.Function):

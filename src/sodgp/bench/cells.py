@@ -1,0 +1,195 @@
+"""Cells: one JSON file for each (data set, method, depth, split), written whole or not at all."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from sodgp.errors import ConfigurationError, InputError
+from sodgp.io import write_whole
+
+FORMAT = "sodgp-bench-cell"
+FORMAT_VERSION = 1
+
+
+@dataclass(frozen=True, order=True)
+class Key:
+    """Which cell.
+
+    Parameters
+    ----------
+    data, method : str
+    layers : int
+        GP layers; 1 for methods without depth.
+    split : int
+
+    Examples
+    --------
+    >>> Key("energy", "SoD*", 2, 0).file
+    'energy/SoD-star-2-split0.json'
+    """
+
+    data: str
+    method: str
+    layers: int
+    split: int
+
+    @property
+    def file(self) -> str:
+        """Path of the cell's file inside the results folder."""
+        return f"{self.data}/{self.method.replace('*', '-star')}-{self.layers}-split{self.split}.json"
+
+    @property
+    def group(self) -> tuple[str, str, int]:
+        """What the splits of one number in a table have in common."""
+        return self.data, self.method, self.layers
+
+    def __str__(self) -> str:
+        return f"{self.data} {row_label(self.method, self.layers)} split {self.split}"
+
+
+def row_label(method: str, layers: int) -> str:
+    """Name of a table row, as the paper writes it.
+
+    Examples
+    --------
+    >>> row_label("SoD", 2), row_label("SVGP", 1)
+    ('SoD-DGP2', 'SVGP')
+    """
+    return method if method in ("SVGP", "exact", "ngboost") else f"{method}-DGP{layers}"
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A finished cell.
+
+    Parameters
+    ----------
+    key : Key
+    settings : dict
+        Everything that decides the numbers but the seed; cells of one group have equal ones.
+    seed : int
+    results : dict of str to number
+        Scores on the test part, seconds, memory, parameters.
+    history : dict of str to list
+        Curves; ``iteration`` and what was recorded there.
+    origin : dict
+        Library version, commit, machine, date.
+    """
+
+    key: Key
+    settings: dict[str, Any]
+    seed: int
+    results: dict[str, Any]
+    history: dict[str, Any]
+    origin: dict[str, Any]
+
+    def write(self, folder: Path) -> None:
+        """Write the cell's file, whole or not at all."""
+        info = {
+            "format": FORMAT,
+            "version": FORMAT_VERSION,
+            **vars(self.key),
+            "seed": self.seed,
+            "settings": self.settings,
+            "results": self.results,
+            "history": self.history,
+            "origin": self.origin,
+        }
+        text = json.dumps(info, indent=1, allow_nan=False) + "\n"
+        write_whole(folder / self.key.file, lambda path: _write_text(path, text))
+
+
+def _write_text(path: Path, text: str) -> None:
+    path.write_text(text, encoding="utf-8")
+
+
+def read_cell(path: Path) -> Cell:
+    """Read one cell.
+
+    Raises
+    ------
+    InputError
+        The file is damaged, no cell, or under another cell's name.
+    """
+    try:
+        info = json.loads(path.read_text(encoding="utf-8"))
+        if info["format"] != FORMAT or info["version"] != FORMAT_VERSION:
+            raise ValueError(f"its format is {info['format']!r}, version {info['version']!r}")
+        key = Key(info["data"], info["method"], info["layers"], info["split"])
+        if not path.as_posix().endswith(key.file):
+            raise ValueError(f"it holds the cell of {key.file}")
+        return Cell(key, info["settings"], info["seed"], info["results"], info["history"], info["origin"])
+    except (ValueError, KeyError, TypeError) as error:
+        raise InputError(f"{path} is no benchmark cell: {error}. Remove it, and the cell is run again.") from error
+
+
+def read_cells(folder: Path) -> list[Cell]:
+    """All cells of a results folder, sorted; none where it does not exist.
+
+    Raises
+    ------
+    InputError
+        One of the files is damaged.
+    """
+    return sorted((read_cell(path) for path in folder.glob("*/*-split*.json")), key=lambda cell: cell.key)
+
+
+def need_cells(folder: Path) -> list[Cell]:
+    """As `read_cells`, but an empty folder is an error."""
+    cells = read_cells(folder)
+    if not cells:
+        raise InputError(f"{folder} holds no benchmark cells; run `sodgp bench --data ... --out {folder}` first.")
+    return cells
+
+
+def refuse_to_mix(cells: Iterable[Cell], wanted: Mapping[tuple[str, str, int], Mapping[str, Any]]) -> None:
+    """Check that a run may add to the cells of a folder.
+
+    A folder holds one protocol, and the splits of one (data set, method, depth), which a table averages, hold equal
+    settings.
+
+    Parameters
+    ----------
+    cells : iterable of Cell
+        What the folder holds.
+    wanted : dict of group to settings
+        What the run would add.
+
+    Raises
+    ------
+    ConfigurationError
+        Naming the cell and every difference.
+    """
+    protocols = [{name: settings[name] for name in ("protocol", "source")} for settings in wanted.values()]
+    for cell in cells:
+        settings = wanted.get(cell.key.group)
+        here = cell.settings if settings else {name: cell.settings.get(name) for name in ("protocol", "source")}
+        for other in [settings] if settings else protocols[:1]:
+            different = differences(here, other)
+            if different:
+                raise ConfigurationError(
+                    f"this run would mix settings: the cell {cell.key.file} has {'; '.join(different)}. Ask for the"
+                    " cell's settings, or give another --out."
+                )
+
+
+def differences(here: Mapping[str, Any], wanted: Mapping[str, Any], prefix: str = "") -> list[str]:
+    """What differs between two dictionaries of settings, as text.
+
+    Examples
+    --------
+    >>> differences({"a": {"b": 1}}, {"a": {"b": 2}})
+    ['a.b = 1, not 2']
+    """
+    found: list[str] = []
+    for name in sorted({*here, *wanted}):
+        old, new = here.get(name), wanted.get(name)
+        if isinstance(old, dict) and isinstance(new, dict):
+            found += differences(old, new, f"{prefix}{name}.")
+        elif old != new:
+            found.append(f"{prefix}{name} = {old!r}, not {new!r}")
+    return found
