@@ -1,9 +1,8 @@
-"""The command line: ``sodgp demo``, ``fit``, ``predict`` and ``info``."""
+"""The command line: ``sodgp demo``, ``fit``, ``predict``, ``info`` and ``bench``."""
 
 from __future__ import annotations
 
 import math
-import os
 import time
 import warnings
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
+from sodgp.bench.command import bench
 from sodgp.errors import ConfigurationError, InputError, SodgpError, SodgpWarning
 from sodgp.terminal import progress, say, show_warning
 
@@ -58,6 +58,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+app.add_typer(bench, name="bench")
 
 Table = Annotated[Path, typer.Argument(help="Table with a header row: .csv, .tsv (also .gz) or .parquet.")]
 ModelPath = Annotated[Path, typer.Argument(help="Model that `sodgp fit` or `DeepGPRegressor.save` wrote.")]
@@ -107,21 +108,24 @@ def fit(
     hidden_width: Annotated[
         int | None, typer.Option(help="Outputs of hidden layers. [dim]\\[default: min(30, inputs)][/]")
     ] = None,
-    subset_size: Annotated[int | None, typer.Option(help="Rows of the subset. [dim]\\[default: 100][/]")] = None,
+    subset_size: Annotated[int | None, typer.Option(help="Rows of the subset. [dim]\\[default: up to 100][/]")] = None,
     subset: Annotated[
         str | None, typer.Option(help="How its rows are chosen: kmeans, random, ... [dim]\\[default: kmeans][/]")
+    ] = None,
+    reselect_every: Annotated[
+        int | None, typer.Option(help="Steps between two choices of the subset. [dim]\\[default: one choice][/]")
     ] = None,
     kernel: Annotated[
         str | None, typer.Option(help="rbf, matern12, matern32, matern52, rq; each also with -iso. [dim]\\[rbf][/]")
     ] = None,
     inference: Annotated[str | None, typer.Option(help="Inference method. [dim]\\[default: sod][/]")] = None,
-    max_iter: Annotated[int | None, typer.Option(help="Steps of training. [dim]\\[default: 3000][/]")] = None,
+    max_iter: Annotated[int | None, typer.Option(help="Steps of training. [dim]\\[default: 1000][/]")] = None,
     batch_size: Annotated[int | None, typer.Option(help="Rows that a step sees. [dim]\\[default: 2000][/]")] = None,
-    learning_rate: Annotated[float | None, typer.Option(help="[dim]\\[default: 0.01][/]")] = None,
+    learning_rate: Annotated[float | None, typer.Option(help="[dim]\\[default: 0.03][/]")] = None,
     seed: Annotated[int, typer.Option(min=0, help="Fixes every random number.")] = 0,
     device: Annotated[str | None, typer.Option(help="auto, cpu or cuda. [dim]\\[default: auto][/]")] = None,
     dtype: Annotated[str | None, typer.Option(help="float64 or float32. [dim]\\[default: float64][/]")] = None,
-    threads: Annotated[int | None, typer.Option(min=1, help="CPU threads. [dim]\\[default: half the cores][/]")] = None,
+    threads: Annotated[int | None, typer.Option(min=1, help="CPU threads. [dim]\\[default: 1][/]")] = None,
     verbose: Annotated[bool, typer.Option("--verbose/--quiet", help="Show a progress bar and a summary.")] = True,
 ) -> None:
     """Train a model on a table and save it. Every column that is not a target is an input.
@@ -138,6 +142,7 @@ def fit(
         "hidden_width": hidden_width,
         "subset_size": subset_size,
         "subset": subset,
+        "reselect_every": reselect_every,
         "kernel": kernel,
         "inference": inference,
         "max_iter": max_iter,
@@ -145,6 +150,7 @@ def fit(
         "learning_rate": learning_rate,
         "device": device,
         "dtype": dtype,
+        "n_threads": threads,
     }
     model: Any = DeepGPRegressor(random_state=seed, **{k: v for k, v in options.items() if v is not None})
     Configuration.from_estimator(model)
@@ -152,7 +158,6 @@ def fit(
     X, y = split_target(read_table(data), target)
     _refuse_unusable(X, data)
     _refuse_unusable(y, data)
-    _set_threads(threads)
     began = time.perf_counter()
     with progress(model.max_iter, "training", shown=verbose) as begin:
         model.set_params(callbacks=[begin("training")])
@@ -173,7 +178,7 @@ def predict(
     data: Table,
     out: Annotated[Path, typer.Option(help="Predictions: .csv, .tsv (also .gz) or .parquet.")],
     quantiles: Annotated[str, typer.Option(help="Probabilities, with commas; empty for none.")] = "0.05,0.5,0.95",
-    threads: Annotated[int | None, typer.Option(min=1, help="CPU threads. [dim]\\[default: half the cores][/]")] = None,
+    threads: Annotated[int | None, typer.Option(min=1, help="CPU threads. [dim]\\[default: 1][/]")] = None,
 ) -> None:
     """Predict the target for every row of a table: mean, standard deviation and quantiles, noise included.
 
@@ -190,7 +195,7 @@ def predict(
     estimator = DeepGPRegressor.load(model)
     X = _inputs(estimator, read_table(data), data)
     _refuse_unusable(X, data)
-    _set_threads(threads)
+    estimator.set_params(n_threads=threads or estimator.n_threads)
     result = _predictions(estimator, X, levels)
     if suffix in _PARQUET:
         write_whole(out, lambda path: result.to_parquet(path, index=False))
@@ -287,13 +292,6 @@ def _table_suffix(path: Path) -> str:
         if path.name.lower().endswith(suffix):
             return suffix
     raise ConfigurationError(f"--out {path} must end in one of {', '.join((*_TEXT, *_PARQUET))}.")
-
-
-def _set_threads(threads: int | None) -> None:
-    """Half of the processors unless told otherwise: two busy threads for each core only wait for each other."""
-    import torch
-
-    torch.set_num_threads(threads or max(1, (os.cpu_count() or 1) // 2))
 
 
 def _summary(model: Any) -> None:

@@ -28,6 +28,7 @@ from sodgp.subset import get_selector
 from sodgp.subset.auto import Auto, AutoSize
 from sodgp.training.loop import SCHEDULES, Callback
 from sodgp.training.progress import progress_bar
+from sodgp.training.reselect import Reselection
 from sodgp.validation import check_choice, check_flag, check_integer, check_positive, resolve_device
 
 DTYPES = {"float64": torch.float64, "float32": torch.float32}
@@ -125,6 +126,8 @@ class Configuration:
         get_selector(e.subset)
         _check_seed(e.random_state)
         check_integer("n_predict_samples", e.n_predict_samples, minimum=1)
+        if e.n_threads is not None:
+            check_integer("n_threads", e.n_threads, minimum=1)
         dtype = DTYPES[e.dtype]
         max_iter = check_integer("max_iter", e.max_iter, minimum=1)
         return cls(
@@ -153,6 +156,12 @@ class Configuration:
     def method(self) -> Inference:
         """The inference method."""
         return self._method
+
+    def reselection(self, subset: Any) -> Reselection | None:
+        """When and how to choose the subset anew with the selector `subset`: in the first half of a run, if at all."""
+        if self.reselect_every is None:
+            return None
+        return Reselection(self.reselect_every, self.max_iter // 2, get_selector(subset))
 
     def automatic_size(self, X: Tensor) -> AutoSize | None:
         """What ``subset_size="auto"`` chooses for the scaled inputs X [N, D]; None for another `subset_size`."""

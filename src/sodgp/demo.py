@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from sodgp.data import paper_split, step
@@ -93,16 +92,10 @@ def run(out: Path, seed: int = 0, *, max_iter: int | None = None) -> list[Outcom
     tasks = [step_task(seed), diabetes_task(seed)]
     if max_iter is not None:
         tasks = [Task(**{**vars(task), "options": {**task.options, "max_iter": max_iter}}) for task in tasks]
-    threads = torch.get_num_threads()
-    # These fits are so small that a second thread costs more than it gives.
-    torch.set_num_threads(1)
-    try:
-        outcomes = fit_all(tasks, seed)
-        print_table(outcomes)
-        figure = step_figure([outcome for outcome in outcomes if outcome.task.name == "step"])
-        write_whole(out / PICTURE, lambda path: figure.savefig(path, format="png", dpi=100))
-    finally:
-        torch.set_num_threads(threads)
+    outcomes = fit_all(tasks, seed)
+    print_table(outcomes)
+    figure = step_figure([outcome for outcome in outcomes if outcome.task.name == "step"])
+    write_whole(out / PICTURE, lambda path: figure.savefig(path, format="png", dpi=100))
     say(f"Picture of the step: {out / PICTURE}")
     return outcomes
 

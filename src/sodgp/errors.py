@@ -27,13 +27,17 @@ class NumericalError(SodgpError, ArithmeticError):
     ----------
     kept : list of (DeepGP, History)
         What training had when it gave up: the last good parameters of every model. Empty elsewhere.
+    histories : list of History
+        The course of every model until then.
     """
 
     kept: list[Any]
+    histories: list[Any]
 
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
         self.kept = []
+        self.histories = []
 
 
 class CholeskyError(NumericalError):

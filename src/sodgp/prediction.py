@@ -18,7 +18,7 @@ from sodgp.errors import InputError
 from sodgp.inference.base import Inference
 from sodgp.model import DeepGP
 from sodgp.predictive import GaussianMixture
-from sodgp.validation import check_integer, check_predict_data
+from sodgp.validation import check_integer, check_predict_data, cpu_threads
 
 FloatArray = NDArray[np.float64]
 
@@ -32,6 +32,7 @@ class Predictions:
 
     model_: DeepGP
     n_predict_samples: int
+    n_threads: int | None
     _method: Inference
     _x_scaler: StandardScaler
     _y_scaler: StandardScaler
@@ -121,7 +122,7 @@ class Predictions:
         chunk = max(1, _CHUNK_ELEMENTS // (count * widest))
         for part in rows.split(chunk):
             draws = SharedDraws(self._predict_seed, count, dtype=part.dtype, device=part.device)
-            with torch.no_grad():
+            with torch.no_grad(), cpu_threads(self.n_threads):
                 mean, variance = self._method.predict(self.model_, *self._anchors(part), part.unsqueeze(0), draws)
                 if not latent:
                     variance = variance + self.model_.noise_variance[..., None, :]
@@ -140,7 +141,7 @@ class Predictions:
         for t in range(count):
             generator = torch.Generator(rows.device).manual_seed(seed + t)
             draws = FreshDraws(generator, 1, dtype=rows.dtype, device=rows.device)
-            with torch.no_grad():
+            with torch.no_grad(), cpu_threads(self.n_threads):
                 moments.append(self._method.predict_joint(self.model_, *self._anchors(rows), rows.unsqueeze(0), draws))
         mean, covariance = (torch.cat(values).cpu().double() for values in zip(*moments, strict=True))
         return mean, covariance

@@ -12,6 +12,7 @@ from typing import Any
 
 from sodgp.errors import ConfigurationError, NumericalError
 from sodgp.training.run import fit
+from sodgp.validation import cpu_threads
 
 
 def fit_replicates(estimators: Sequence[Any], data: Sequence[tuple[Any, Any]], *, capture: bool = True) -> list[Any]:
@@ -56,7 +57,8 @@ def fit_replicates(estimators: Sequence[Any], data: Sequence[tuple[Any, Any]], *
     prepared = [estimator._prepare(X, y) for estimator, (X, y) in zip(estimators, data, strict=True)]
     problems, settings = [problem for problem, _ in prepared], replace(prepared[0][1], capture=capture)
     try:
-        fitted = fit(estimators[0]._method, problems, settings)
+        with cpu_threads(estimators[0].n_threads):
+            fitted = fit(estimators[0]._method, problems, settings)
     except NumericalError as error:
         for estimator, kept in zip(estimators, error.kept, strict=False):
             estimator._finish(*kept)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -96,6 +97,20 @@ def resolve_device(device: Any) -> torch.device:
     if resolved.type == "cuda" and not torch.cuda.is_available():
         raise ConfigurationError(f"device={device!r} was asked for, but this PyTorch sees no CUDA device.")
     return resolved
+
+
+@contextmanager
+def cpu_threads(count: int | None) -> Iterator[None]:
+    """Let PyTorch use `count` threads on the CPU inside the block; None leaves its setting as it is."""
+    before = torch.get_num_threads()
+    if count is None or count == before:
+        yield
+        return
+    torch.set_num_threads(count)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 def _plain(data: Any) -> Any:

@@ -43,7 +43,6 @@ def test_smaller_fractions_and_noise_need_more_rows():
     [
         ({"max_size": 30}, 30, "the limit by max_size"),
         ({}, 150, "half of the rows"),
-        ({"max_bytes": 8 * 300 * 40.0}, 40, "the memory of the greedy growth"),
         ({"max_bytes": 8 * 4 * 50 * 300 * 2 * 25.0}, 25, "the memory of a step"),
     ],
 )
@@ -59,6 +58,12 @@ def test_batch_size_is_a_limit():
     assert "half of batch_size" in chosen.reason
 
 
+def test_memory_of_the_greedy_growth_is_a_limit():
+    chosen = Auto(max_bytes=8 * 300 * 20.0).choose(rows(300, 12), 0.05, batch_size=62, n_samples=1, n_layers=1)
+    assert chosen.size == 20
+    assert "the memory of the greedy growth" in chosen.reason
+
+
 def test_never_below_the_smallest_size_nor_above_half_of_few_rows():
     line = torch.linspace(-1, 1, 100, dtype=torch.float64)[:, None]
     assert Auto().choose(line, 0.05).size == 20
@@ -71,7 +76,7 @@ def test_equal_rows_end_the_growth():
     Z = rows(25, 4).repeat(4, 1)
     chosen = Auto(fraction=1e-13).choose(Z, 0.05)
     assert chosen.size == 25
-    assert "no other row differs" in chosen.reason
+    assert "leaves 0 of variance" in chosen.reason
 
 
 @pytest.mark.parametrize("options", [{"fraction": 0.0}, {"min_size": 0}, {"max_bytes": -1.0}, {"max_size": 3}])

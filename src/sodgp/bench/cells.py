@@ -14,6 +14,8 @@ from sodgp.io import write_whole
 FORMAT = "sodgp-bench-cell"
 FORMAT_VERSION = 1
 
+_SHALLOW = {"SVGP": "SVGP", "exact": "exact GP", "ngboost": "NGBoost"}
+
 
 @dataclass(frozen=True, order=True)
 class Key:
@@ -56,10 +58,12 @@ def row_label(method: str, layers: int) -> str:
 
     Examples
     --------
-    >>> row_label("SoD", 2), row_label("SVGP", 1)
-    ('SoD-DGP2', 'SVGP')
+    >>> row_label("SoD", 2), row_label("exact", 1)
+    ('SoD-DGP2', 'exact GP')
     """
-    return method if method in ("SVGP", "exact", "ngboost") else f"{method}-DGP{layers}"
+    if method in _SHALLOW:
+        return _SHALLOW[method]
+    return f"{'GPyTorch' if method == 'gpytorch' else method}-DGP{layers}"
 
 
 @dataclass(frozen=True)
@@ -96,10 +100,12 @@ class Cell:
             "seed": self.seed,
             "settings": self.settings,
             "results": self.results,
-            "history": self.history,
             "origin": self.origin,
         }
-        text = json.dumps(info, indent=1, allow_nan=False) + "\n"
+        body = json.dumps(info, indent=1, allow_nan=False).removesuffix("\n}")
+        # Each curve in one line: hundreds of numbers, which nobody reads one by one.
+        curves = ",\n".join(f"  {json.dumps(k)}: {json.dumps(v, allow_nan=False)}" for k, v in self.history.items())
+        text = f'{body},\n "history": {{\n{curves}\n }}\n}}\n'
         write_whole(folder / self.key.file, lambda path: _write_text(path, text))
 
 

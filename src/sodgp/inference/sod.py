@@ -62,6 +62,8 @@ class SubsetOfData:
             layers.append(layer)
         if start.means == "uniform":
             _start_uniform(layers, generator)
+        elif architecture.parameterization == "paper" and data is not None:
+            _start_at_prior_means(layers, data.X_s)
         return DeepGP(
             layers,
             n_outputs=architecture.n_outputs,
@@ -102,6 +104,14 @@ def label_noise(model: DeepGP) -> Tensor:
     if model.last.has_noise:
         return model.last.noise_variance[..., None, None].expand_as(model.noise_variance)
     return model.noise_variance
+
+
+def _start_at_prior_means(layers: list[SubsetLayer], Z_s: Tensor) -> None:
+    """Means of the paper's absolute q at the subset's prior means, layer by layer; the whitened q is there at 0."""
+    with torch.no_grad():
+        for layer in layers:
+            Z_s = layer.mean(Z_s)
+            layer.q_mean.copy_(Z_s)
 
 
 def _start_uniform(layers: list[SubsetLayer], generator: torch.Generator) -> None:

@@ -127,7 +127,7 @@ class Auto:
         >>> import torch
         >>> X = torch.linspace(-1.7, 1.7, 200, dtype=torch.float64)[:, None]
         >>> Auto(min_size=2).choose(X, 0.05).size
-        5
+        7
         """
         n_rows = X.shape[0]
         limits = self.limits(n_rows, batch_size, n_samples, n_layers)
@@ -142,8 +142,6 @@ class Auto:
             why = f"the smallest size; {found} rows already leave only {left}"
         elif trace < threshold:
             why = f"it leaves {left}, below {goal}"
-        elif found < limit:
-            why = f"it leaves {left}, and no other row differs from these in more than rounding"
         else:
             why = f"the limit by {name}; it leaves {left}, above {goal}"
         reason = f"subset_size='auto' chose {size} of {n_rows} rows: {why}."

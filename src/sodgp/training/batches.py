@@ -57,6 +57,10 @@ class Batcher:
         X_s, y_s, X_b, y_b = (t.unsqueeze(-3) for t in (data.X_s, data.y_s, X_b, y_b))
         return Batch(X_s, y_s, X_b, y_b, scale=self.scale)
 
+    def restart(self) -> None:
+        """Begin a new pass with the next batch: rows have moved, in place, between subset and rest."""
+        self._order = None
+
     def next(self) -> Batch:
         """Choose the next rows and look them up."""
         self.advance()

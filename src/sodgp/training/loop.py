@@ -7,6 +7,7 @@ import time
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Any, Protocol
 
 import numpy as np
 import torch
@@ -61,7 +62,10 @@ class History:
     rollbacks : int
         How often training went back to the last good parameters and halved the step.
     stopped : str
-        Why training ended: ``"max_iter"``, ``"callback"`` or ``"interrupted"``.
+        Why training ended: ``"max_iter"``, ``"callback"``, ``"interrupted"`` or ``"failed"``.
+    reselections : list of dict
+        One for each time that the subset was chosen anew: ``iteration``, ``bound_before``, ``bound_after``,
+        ``n_changed`` (rows) and ``variant`` (see `sodgp.training.carry.carried`; empty where nothing changed).
     """
 
     iteration: list[int] = field(default_factory=list)
@@ -70,6 +74,7 @@ class History:
     seconds: list[float] = field(default_factory=list)
     rollbacks: int = 0
     stopped: str = "max_iter"
+    reselections: list[dict[str, Any]] = field(default_factory=list)
 
     def log(self, iteration: int, terms: dict[str, float], seconds: float) -> None:
         """Append one entry; an iteration that is run again after a roll-back replaces its own."""
@@ -82,6 +87,18 @@ class History:
         self.seconds.append(seconds)
         for name, value in terms.items():
             self.terms.setdefault(name, []).append(value)
+
+
+class Change(Protocol):
+    """Something that changes model and data between two iterations, in place."""
+
+    def is_due(self, iteration: int) -> bool:
+        """Whether to change after this iteration."""
+        ...
+
+    def __call__(self, iteration: int, step: Step, histories: Sequence[History]) -> None:
+        """Change parameters, optimiser state and data, and say so in the histories."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -123,6 +140,7 @@ def train(
     *,
     replicates: int = 1,
     callbacks: Sequence[Callback] = (),
+    change: Change | None = None,
     log_every: int = 50,
     max_rollbacks: int = 6,
 ) -> list[History]:
@@ -141,6 +159,8 @@ def train(
         Models that train in this one program.
     callbacks : sequence of functions of TrainingState
         Called at logged iterations; one that returns True ends training.
+    change : Change, optional
+        Made after the iterations that it names, which are logged; training never goes back behind one.
     log_every : int
     max_rollbacks : int
         After so many the error is raised, with the last good parameters in place.
@@ -165,7 +185,8 @@ def train(
             # In single precision, as a recorded step holds it: both kinds of step then take the same one.
             rate = float(np.float32(shrink * schedule.at(iteration)))
             step.set_learning_rate(rate)
-            is_logged = iteration % log_every == 0 or iteration in (1, schedule.max_iter)
+            is_due = change is not None and change.is_due(iteration)
+            is_logged = is_due or iteration % log_every == 0 or iteration in (1, schedule.max_iter)
             before = Snapshot(step.parameters, step.optimizer) if is_logged else None
             try:
                 terms = step()
@@ -178,6 +199,9 @@ def train(
                 rollbacks += 1
                 if rollbacks > max_rollbacks:
                     _say_what_was_tried(error, max_rollbacks, good_iteration)
+                    for history in histories:
+                        history.rollbacks, history.stopped = max_rollbacks, "failed"
+                    error.histories = histories
                     raise
                 iteration, shrink = good_iteration, 0.5 * shrink
                 continue
@@ -192,6 +216,9 @@ def train(
             if any(answers):
                 stopped = "callback"
                 break
+            if change is not None and is_due:
+                change(iteration, step, histories)
+                good, good_iteration = Snapshot(step.parameters, step.optimizer), iteration
     except KeyboardInterrupt:
         stopped = "interrupted"
         warnings.warn(

@@ -20,6 +20,7 @@ from sodgp.training.batches import Batcher
 from sodgp.training.loop import Callback, History, Schedule, train
 from sodgp.training.objective import Objective
 from sodgp.training.posterior import fit_by_sampling
+from sodgp.training.reselect import Reselection, Reselector
 from sodgp.training.stacking import Problem, stack, stack_data, unstack
 from sodgp.training.steps import CapturedStep, EagerStep, Step
 
@@ -43,6 +44,8 @@ class Settings:
         Record the step as a CUDA graph where there is a CUDA device.
     compile : bool
         Let PyTorch's compiler fuse small operations first: about a minute once, for long runs.
+    reselection : Reselection, optional
+        When and how to choose the subset anew.
     """
 
     max_iter: int
@@ -54,6 +57,7 @@ class Settings:
     callbacks: Sequence[Callback] = ()
     capture: bool = True
     compile: bool = False
+    reselection: Reselection | None = None
 
 
 def fit(inference: Inference, problems: Sequence[Problem], settings: Settings) -> list[tuple[DeepGP, History]]:
@@ -70,7 +74,8 @@ def fit(inference: Inference, problems: Sequence[Problem], settings: Settings) -
     Returns
     -------
     list of (DeepGP, History)
-        Models in evaluation mode, gradients off.
+        Models in evaluation mode, gradients off. With a reselection a model carries the subset that it ended with as
+        ``moved_subset``.
 
     Raises
     ------
@@ -92,6 +97,9 @@ def fit(inference: Inference, problems: Sequence[Problem], settings: Settings) -
         data.to(settings.device), settings.batch_rows, [torch.Generator().manual_seed(seed + 2) for seed in seeds]
     )
     schedule = Schedule(settings.learning_rate, settings.schedule, settings.max_iter)
+    mover = None
+    if settings.reselection is not None:
+        mover = Reselector(settings.reselection, inference, model, singles, problems, batcher, settings.n_samples)
 
     def handed_back(histories: Sequence[History]) -> list[tuple[DeepGP, History]]:
         if len(problems) > 1:
@@ -99,6 +107,9 @@ def fit(inference: Inference, problems: Sequence[Problem], settings: Settings) -
             for index, single in enumerate(singles):
                 if hasattr(model, "diagnostics"):
                     single.diagnostics = model.diagnostics.of_replicate(index)
+        if mover is not None:
+            for single, moved in zip(singles, mover.moved(), strict=True):
+                single.moved_subset = moved
         return [(single.requires_grad_(False).eval(), h) for single, h in zip(singles, histories, strict=True)]
 
     try:
@@ -109,11 +120,13 @@ def fit(inference: Inference, problems: Sequence[Problem], settings: Settings) -
             histories = fit_by_sampling(model, inference, batcher, fresh, schedule, callbacks=settings.callbacks)
         else:
             step = training_step(inference, model, batcher, seeds, settings)
-            histories = train(step, model, schedule, replicates=len(problems), callbacks=settings.callbacks)
+            histories = train(
+                step, model, schedule, replicates=len(problems), callbacks=settings.callbacks, change=mover
+            )
     except NumericalError as error:
         # A model to be sampled is none before it has posterior draws.
         if not isinstance(inference, StochasticGradientHMC):
-            error.kept = handed_back([History() for _ in problems])
+            error.kept = handed_back(error.histories or [History() for _ in problems])
         raise
     return handed_back(histories)
 

@@ -25,11 +25,14 @@ class Problem:
         In scaled units.
     seed : int
         Of the initial values, the batches and the Monte Carlo draws.
+    chosen : Tensor of shape [M], optional
+        Row numbers of the subset in the data that `data` splits; the rest is in its own order.
     """
 
     architecture: Architecture
     data: TrainingSet
     seed: int
+    chosen: Tensor | None = None
 
 
 def stack(inference: Inference, problems: Sequence[Problem], singles: Sequence[DeepGP]) -> DeepGP:

@@ -1,0 +1,111 @@
+"""The progress of a benchmark on stderr: cells, time left, and a line for every finished cell."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from types import TracebackType
+from typing import Self
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
+
+from sodgp.bench.cells import Cell, Key
+from sodgp.errors import SodgpError
+from sodgp.terminal import say
+
+
+class Display:
+    """A bar over all cells in a terminal, and one line for each cell everywhere.
+
+    Parameters
+    ----------
+    work : dict of Key to float
+        The cells to do and how long they may take beside each other.
+    skipped : int
+        Cells that were there before.
+    """
+
+    def __init__(self, work: Mapping[Key, float], skipped: int) -> None:
+        self._work, self._skipped = dict(work), skipped
+        self._total, self._done, self._count = sum(work.values()), 0.0, 0
+        self._began = time.monotonic()
+        console = Console(stderr=True)
+        columns = (
+            TextColumn("{task.description}", markup=False),
+            BarColumn(),
+            TaskProgressColumn(),
+            TimeElapsedColumn(),
+            TextColumn("{task.fields[left]}", markup=False),
+        )
+        self._bar = Progress(*columns, console=console, disable=not console.is_terminal or not work)
+        self._task = self._bar.add_task("", total=self._total or 1, left="")
+
+    def __enter__(self) -> Self:
+        if self._skipped:
+            say(f"Cells there before: {self._skipped}, to do: {len(self._work)}.")
+        self._bar.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self._bar.stop()
+
+    def begin(self, keys: Sequence[Key]) -> None:
+        """A batch of cells begins."""
+        name = str(keys[0]) if len(keys) == 1 else f"{keys[0]} and {len(keys) - 1} more"
+        self._bar.update(self._task, description=f"[{self._count + 1}/{len(self._work)}] {name}")
+
+    def reporter(self, keys: Sequence[Key]) -> Callable[[float], None]:
+        """A function to be told the share of these cells' work that is done."""
+        work = sum(self._work[key] for key in keys)
+
+        def report(share: float) -> None:
+            done = self._done + share * work
+            self._bar.update(self._task, completed=done, left=self._left(done))
+
+        return report
+
+    def done(self, cell: Cell) -> None:
+        """A cell was written."""
+        self._advance(cell.key)
+        scores = ", ".join(f"{name.upper()} {_number(cell.results[name])}" for name in ("nlpp", "rmse"))
+        say(f"{self._place()} {cell.key}: {scores}, {cell.results['seconds']:.1f} s{self._tail()}")
+
+    def failed(self, key: Key, error: SodgpError) -> None:
+        """A cell could not be computed."""
+        self._advance(key)
+        say(f"{self._place()} {key}: failed. {error}{self._tail()}")
+
+    def _advance(self, key: Key) -> None:
+        self._done += self._work[key]
+        self._count += 1
+        self._bar.update(self._task, completed=self._done, left=self._left(self._done))
+
+    def _place(self) -> str:
+        return f"[{self._count}/{len(self._work)}]"
+
+    def _tail(self) -> str:
+        return f"; {self._left(self._done)}" if self._count < len(self._work) else ""
+
+    def _left(self, done: float) -> str:
+        if done <= 0:
+            return ""
+        return f"about {duration((time.monotonic() - self._began) * (self._total - done) / done)} left"
+
+
+def duration(seconds: float) -> str:
+    """A length of time for people.
+
+    Examples
+    --------
+    >>> duration(42), duration(600), duration(7300)
+    ('42 s', '10 min', '2 h 2 min')
+    """
+    if seconds < 100:
+        return f"{seconds:.0f} s"
+    minutes = round(seconds / 60)
+    return f"{minutes} min" if minutes < 100 else f"{minutes // 60} h {minutes % 60} min"
+
+
+def _number(value: float | None) -> str:
+    return "-" if value is None else f"{value:.3f}"

@@ -1,0 +1,154 @@
+"""How cells are computed: our own methods, one split alone or several in one program, and the peers."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+
+from sodgp import metrics
+from sodgp.bench import machine
+from sodgp.bench.cells import Cell, Key
+from sodgp.bench.history import Recorder, finite
+from sodgp.bench.peers import PEER_FITS
+from sodgp.bench.protocol import PEERS, Request
+from sodgp.bench.splits import Split
+from sodgp.data import DataSet
+from sodgp.predictive import GaussianMixture
+from sodgp.replicates import fit_replicates
+from sodgp.training.loop import TrainingState
+from sodgp.validation import resolve_device
+
+# Told the share of the work that is done, from 0 to 1.
+Report = Callable[[float], None]
+
+
+def compute(
+    request: Request,
+    keys: Sequence[Key],
+    data: DataSet,
+    *,
+    device: str = "auto",
+    history_every: int = 100,
+    report: Report = lambda share: None,
+) -> list[Cell]:
+    """Compute the cells of one (data set, method, depth).
+
+    Parameters
+    ----------
+    request : Request
+    keys : sequence of Key
+        Of one group. Several of our own methods' splits train as replicates in one program.
+    data : DataSet
+    device : str
+    history_every : int
+        Iterations between the entries of the curves; 0 for none.
+    report : function of float
+        Told the share of training that is done.
+
+    Returns
+    -------
+    list of Cell
+        One for each key, not yet written.
+
+    Raises
+    ------
+    NumericalError
+        Training ran away.
+    KeyboardInterrupt
+        The user stopped training: a fit that ended early is no result.
+    """
+    place = resolve_device(device)
+    if keys[0].method in PEERS:
+        return [_peer(request, key, data, place, history_every, report) for key in keys]
+    return _ours(request, keys, data, device, history_every, report)
+
+
+def _ours(
+    request: Request, keys: Sequence[Key], data: DataSet, device: str, history_every: int, report: Report
+) -> list[Cell]:
+    place = resolve_device(device)
+    splits = [Split.of(data, key.split) for key in keys]
+    estimators = [request.estimator(key, device=device) for key in keys]
+    recorder = Recorder(estimators, splits, history_every)
+
+    def tell(state: TrainingState) -> None:
+        report(state.iteration / state.max_iter)
+
+    callbacks = [recorder, tell]
+    for estimator in estimators:
+        estimator.set_params(callbacks=callbacks)
+    with machine.peak_memory(place) as memory:
+        began = time.perf_counter()
+        if len(keys) == 1:
+            estimators[0].fit(splits[0].X_train, splits[0].y_train)
+        else:
+            fit_replicates(estimators, [(split.X_train, split.y_train) for split in splits])
+        _wait_for(place)
+        seconds = time.perf_counter() - began - recorder.seconds
+        if any(estimator.history_.stopped == "interrupted" for estimator in estimators):
+            raise KeyboardInterrupt
+        predictions = [_timed(e.predict_distribution, s.X_test) for e, s in zip(estimators, splits, strict=True)]
+    cells = []
+    for key, split, estimator, curve, (dist, predict_seconds) in zip(
+        keys, splits, estimators, recorder.curves, predictions, strict=True
+    ):
+        course = estimator.history_
+        extra = {
+            "seconds": seconds / len(keys),
+            "predict_seconds": predict_seconds,
+            "replicates": len(keys),
+            **memory,
+            "parameters": estimator.n_parameters_,
+            "iterations": estimator.n_iter_,
+            "rollbacks": course.rollbacks,
+        }
+        history = curve.as_dict(dict(zip(course.iteration, course.bound, strict=True))) if history_every else {}
+        cells.append(_cell(request, key, split, dist, extra, history, place))
+    return cells
+
+
+def _peer(request: Request, key: Key, data: DataSet, device: torch.device, history_every: int, report: Report) -> Cell:
+    split = Split.of(data, key.split)
+    options = request.settings(key)["options"]
+    with machine.peak_memory(device) as memory:
+        began = time.perf_counter()
+        fitted = PEER_FITS[key.method](split, options, key.split, device, history_every, report)
+        seconds = time.perf_counter() - began - fitted.history_seconds
+        dist, predict_seconds = _timed(fitted.predict, split.X_test)
+    extra = {
+        "seconds": seconds,
+        "predict_seconds": predict_seconds,
+        "replicates": 1,
+        **memory,
+        "parameters": fitted.n_parameters,
+        **fitted.notes,
+    }
+    return _cell(request, key, split, dist, extra, fitted.history, device)
+
+
+def _cell(
+    request: Request,
+    key: Key,
+    split: Split,
+    dist: GaussianMixture,
+    extra: dict[str, Any],
+    history: dict[str, Any],
+    device: torch.device,
+) -> Cell:
+    results = {name: finite(value) for name, value in metrics.scores(split.y_test, dist).items()}
+    results |= {"train_rows": len(split.y_train), "test_rows": len(split.y_test), **extra}
+    return Cell(key, request.settings(key), key.split, results, history, machine.origin(device))
+
+
+def _timed(predict: Callable[[Any], GaussianMixture], X: Any) -> tuple[GaussianMixture, float]:
+    began = time.perf_counter()
+    dist = predict(X)
+    return dist, time.perf_counter() - began
+
+
+def _wait_for(device: torch.device) -> None:
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)

@@ -1,0 +1,223 @@
+"""All the cells of a request: resumable, in one process or several, within a budget of time."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import time
+from collections.abc import Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from sodgp.bench.cells import Cell, Key, read_cells, refuse_to_mix
+from sodgp.bench.display import Display
+from sodgp.bench.history import LOGGED_EVERY
+from sodgp.bench.protocol import PEERS, Request
+from sodgp.data import DataSet, load
+from sodgp.errors import ConfigurationError, NumericalError
+from sodgp.validation import resolve_device
+
+
+@dataclass(frozen=True)
+class Options:
+    """How to run, which changes no number beyond rounding.
+
+    Parameters
+    ----------
+    device : str
+    jobs : int
+        Processes.
+    budget : float or None
+        Minutes after which no new cell is begun.
+    replicates : bool or None
+        Train the splits of one shape in one program; None does so on CUDA.
+    history_every : int
+        Iterations between the entries of the curves, a multiple of 50; 0 for none.
+    data_dir : path or None
+    """
+
+    device: str = "auto"
+    jobs: int = 1
+    budget: float | None = None
+    replicates: bool | None = None
+    history_every: int = 100
+    data_dir: Path | None = None
+
+    def __post_init__(self) -> None:
+        if self.history_every < 0 or self.history_every % LOGGED_EVERY:
+            raise ConfigurationError(f"history_every={self.history_every} must be 0 or a multiple of {LOGGED_EVERY}.")
+        if self.jobs < 1:
+            raise ConfigurationError(f"jobs={self.jobs} must be at least 1.")
+
+
+@dataclass
+class Summary:
+    """How a run went.
+
+    Attributes
+    ----------
+    computed, skipped, left : int
+        Cells that were computed now, that were there before, and that the budget left for later.
+    failed : dict of str to str
+        Cells whose training failed, and why.
+    """
+
+    computed: int = 0
+    skipped: int = 0
+    left: int = 0
+    failed: dict[str, str] = field(default_factory=dict)
+
+
+def run(request: Request, out: Path, options: Options | None = None) -> Summary:
+    """Compute every cell of the request that the folder does not hold yet.
+
+    Parameters
+    ----------
+    request : Request
+    out : Path
+        Results folder; made if need be. Each cell is written when it is done, whole or not at all, so a run that was
+        stopped in any way goes on where it was when it is started again.
+    options : Options or None
+
+    Returns
+    -------
+    Summary
+
+    Raises
+    ------
+    ConfigurationError
+        The folder holds cells with other settings, or a method cannot be run on a set.
+    InputError, DataUnavailableError
+        A set or a cell cannot be read.
+    """
+    options = options or Options()
+    device = resolve_device(options.device)
+    data = {name: load(name, options.data_dir) for name in request.data}
+    request.refuse_impossible(data)
+    cells, keys = read_cells(out), request.keys()
+    refuse_to_mix(cells, {key.group: request.settings(key) for key in keys})
+    finished = {cell.key for cell in cells}
+    todo = [key for key in keys if key not in finished]
+    together = device.type == "cuda" if options.replicates is None else options.replicates
+    summary = Summary(skipped=len(keys) - len(todo))
+    batches = _batches(todo, together)
+    with Display({key: _work(request, key, data[key.data]) for key in todo}, summary.skipped) as display:
+        runner = _Runner(request, out, options, data, display, summary)
+        if options.jobs == 1:
+            runner.here(batches)
+        else:
+            runner.in_processes(batches)
+    return summary
+
+
+class _Runner:
+    """Batches of cells, one after the other or in several processes."""
+
+    def __init__(
+        self,
+        request: Request,
+        out: Path,
+        options: Options,
+        data: dict[str, DataSet],
+        display: Display,
+        summary: Summary,
+    ) -> None:
+        self.request, self.out, self.options, self.data = request, out, options, data
+        self.display, self.summary = display, summary
+        self._deadline = None if options.budget is None else time.monotonic() + 60 * options.budget
+
+    def here(self, batches: Sequence[Sequence[Key]]) -> None:
+        from sodgp.bench.methods import compute
+
+        waiting = list(batches)
+        while waiting:
+            keys = waiting.pop(0)
+            if self._is_over():
+                self.summary.left += len(keys)
+                continue
+            self.display.begin(keys)
+            arguments: dict[str, Any] = {"device": self.options.device, "history_every": self.options.history_every}
+            try:
+                cells = compute(
+                    self.request, keys, self.data[keys[0].data], report=self.display.reporter(keys), **arguments
+                )
+            except NumericalError as error:
+                waiting[:0] = self._failed(keys, error)
+                continue
+            self._keep(cells)
+
+    def in_processes(self, batches: Sequence[Sequence[Key]]) -> None:
+        waiting, running = list(batches), dict[Future[list[Cell]], Sequence[Key]]()
+        # Fresh processes: PyTorch's threads and CUDA do not survive a fork.
+        context = multiprocessing.get_context("spawn")
+        threads = max(1, (os.cpu_count() or 1) // (2 * self.options.jobs))
+        with ProcessPoolExecutor(
+            self.options.jobs, mp_context=context, initializer=set_threads, initargs=(threads,)
+        ) as pool:
+            while waiting or running:
+                while waiting and len(running) < self.options.jobs:
+                    keys = waiting.pop(0)
+                    if self._is_over():
+                        self.summary.left += len(keys)
+                        continue
+                    arguments = (self.options.device, self.options.history_every)
+                    running[pool.submit(_work_in_process, self.request, keys, self.data[keys[0].data], *arguments)] = (
+                        keys
+                    )
+                    self.display.begin(keys)
+                for future in wait(running, return_when=FIRST_COMPLETED).done if running else ():
+                    keys = running.pop(future)
+                    try:
+                        self._keep(future.result())
+                    except NumericalError as error:
+                        waiting[:0] = self._failed(keys, error)
+
+    def _keep(self, cells: Sequence[Cell]) -> None:
+        for cell in cells:
+            cell.write(self.out)
+            self.summary.computed += 1
+            self.display.done(cell)
+
+    def _failed(self, keys: Sequence[Key], error: NumericalError) -> list[list[Key]]:
+        """What to try instead: of replicates, one runaway must not take the others with it."""
+        if len(keys) > 1:
+            return [[key] for key in keys]
+        self.summary.failed[str(keys[0])] = str(error)
+        self.display.failed(keys[0], error)
+        return []
+
+    def _is_over(self) -> bool:
+        return self._deadline is not None and time.monotonic() >= self._deadline
+
+
+def _work_in_process(
+    request: Request, keys: Sequence[Key], data: DataSet, device: str, history_every: int
+) -> list[Cell]:
+    from sodgp.bench.methods import compute
+
+    return compute(request, keys, data, device=device, history_every=history_every)
+
+
+def set_threads(threads: int) -> None:
+    """Use so many threads of the processor, unless the environment says how many."""
+    import torch
+
+    if "OMP_NUM_THREADS" not in os.environ:
+        torch.set_num_threads(threads)
+
+
+def _batches(keys: Sequence[Key], together: bool) -> list[list[Key]]:
+    """Cells that are computed in one go: one each, or all splits of a group of ours."""
+    groups: dict[Any, list[Key]] = {}
+    for key in keys:
+        groups.setdefault(key.group if together and key.method not in PEERS else key, []).append(key)
+    return list(groups.values())
+
+
+def _work(request: Request, key: Key, data: DataSet) -> float:
+    """How long a cell may take beside others: iterations x layers x rows in a step. For the time left only."""
+    options = request.settings(key)["options"]
+    rows = len(data.y)
+    return options.get("max_iter", 500) * key.layers * min(rows, options.get("batch_size", rows))

@@ -1,0 +1,83 @@
+"""Cell files: whole or not at all, read back as written, never mixed."""
+
+from __future__ import annotations
+
+import pytest
+
+from sodgp.bench import cells as cells_module
+from sodgp.bench.cells import Key, differences, need_cells, read_cell, read_cells, refuse_to_mix
+from sodgp.errors import ConfigurationError, InputError
+
+
+def test_a_cell_comes_back_as_it_was_written(make_cell, tmp_path):
+    written = [make_cell("energy", "SoD*", 2, split, 0.5 + split) for split in (1, 0)]
+    for cell in written:
+        cell.write(tmp_path)
+    assert read_cells(tmp_path) == written[::-1]
+    assert (tmp_path / "energy" / "SoD-star-2-split1.json").is_file()
+
+
+def test_every_cell_has_a_file_of_its_own():
+    keys = [Key(d, m, n, s) for d in ("a", "b") for m in ("SoD", "SoD*", "DSVI") for n in (1, 2) for s in (0, 1, 11)]
+    assert len({key.file for key in keys}) == len(keys)
+
+
+def test_a_failed_write_leaves_what_was_there(make_cell, tmp_path, monkeypatch):
+    make_cell("energy", "SoD", 2, 0, 0.5).write(tmp_path)
+
+    def half(path, text):
+        path.write_text(text[:40])
+        raise OSError("disk full")
+
+    monkeypatch.setattr(cells_module, "_write_text", half)
+    for split in (0, 1):
+        with pytest.raises(OSError, match="disk full"):
+            make_cell("energy", "SoD", 2, split, 9.9).write(tmp_path)
+    (cell,) = read_cells(tmp_path)
+    assert cell.results["nlpp"] == 0.5
+    assert len(list((tmp_path / "energy").iterdir())) == 1
+
+
+def test_not_a_number_is_never_written(make_cell, tmp_path):
+    with pytest.raises(ValueError, match="JSON"):
+        make_cell("energy", "SoD", 2, 0, float("nan")).write(tmp_path)
+    assert read_cells(tmp_path) == []
+
+
+@pytest.mark.parametrize("text", ["{", "[]", '{"format": "other", "version": 1}'])
+def test_damaged_files_are_named(text, make_cell, tmp_path):
+    make_cell("energy", "SoD", 2, 0, 0.5).write(tmp_path)
+    path = tmp_path / "energy" / "SoD-2-split0.json"
+    path.write_text(text)
+    with pytest.raises(InputError, match=r"SoD-2-split0\.json.*Remove it"):
+        read_cells(tmp_path)
+
+
+def test_a_renamed_file_is_refused(make_cell, tmp_path):
+    make_cell("energy", "SoD", 2, 0, 0.5).write(tmp_path)
+    renamed = (tmp_path / "energy" / "SoD-2-split0.json").rename(tmp_path / "energy" / "SoD-2-split1.json")
+    with pytest.raises(InputError, match="split0"):
+        read_cell(renamed)
+
+
+def test_an_empty_folder_says_what_to_do(tmp_path):
+    with pytest.raises(InputError, match="sodgp bench --data"):
+        need_cells(tmp_path / "nothing")
+
+
+def test_mixing_is_refused_by_name_of_the_difference(make_cell):
+    cell = make_cell("energy", "SoD", 2, 0, 0.5)
+    refuse_to_mix([cell], {cell.key.group: cell.settings})
+    other = cell.settings | {"options": {"max_iter": 200}}
+    # Another split of the same number in the table: the mean would mix settings.
+    with pytest.raises(ConfigurationError, match=r"SoD-2-split0\.json has options\.max_iter = 20000, not 200"):
+        refuse_to_mix([cell], {cell.key.group: other})
+    # Another method may have other options, but not another protocol.
+    refuse_to_mix([cell], {("energy", "DSVI", 2): other})
+    with pytest.raises(ConfigurationError, match="protocol = 'paper', not 'default'"):
+        refuse_to_mix([cell], {("energy", "DSVI", 2): other | {"protocol": "default"}})
+
+
+def test_differences_sees_missing_names():
+    assert differences({"a": 1}, {"a": 1}) == []
+    assert differences({"a": 1}, {"b": 2}) == ["a = 1, not None", "b = None, not 2"]

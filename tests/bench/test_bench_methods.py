@@ -1,0 +1,107 @@
+"""How cells are computed: every method, alone and as replicates, with and without curves."""
+
+from __future__ import annotations
+
+import sys
+import types
+
+import numpy as np
+import pytest
+
+from sodgp.bench.methods import compute
+from sodgp.bench.protocol import Request
+from sodgp.bench.splits import Split
+from sodgp.data import load
+from sodgp.errors import NumericalWarning
+
+SCORES = {"nlpp", "rmse", "crps", "coverage_50", "coverage_80", "coverage_90", "coverage_95"}
+
+
+def cells_of(method, splits=(0,), iterations=8, layers=2, protocol="paper", **options):
+    request = Request(protocol, ["tiny"], [method], [layers], splits, iterations=iterations)
+    return compute(request, request.keys(), load("tiny"), device="cpu", **options)
+
+
+@pytest.fixture
+def short_chains(monkeypatch):
+    original = Request.estimator
+
+    def shorter(self, key, **changes):
+        estimator = original(self, key, **changes)
+        return estimator.set_params(n_posterior_samples=4, thinning=1) if key.method == "SGHMC" else estimator
+
+    monkeypatch.setattr(Request, "estimator", shorter)
+
+
+@pytest.mark.usefixtures("short_chains")
+@pytest.mark.parametrize("method", ["SoD", "SoD*", "DSVI", "DSVI*", "SGHMC", "SVGP", "default", "exact", "gpytorch"])
+def test_every_method_gives_all_results(method):
+    (cell,) = cells_of(method)
+    assert set(cell.results) >= SCORES | {"seconds", "predict_seconds", "peak_memory_mib", "parameters"}
+    assert all(np.isfinite(cell.results[name]) for name in SCORES)
+    assert cell.results["seconds"] > 0
+    assert cell.results["peak_memory_mib"] > 50
+    assert (cell.results["train_rows"], cell.results["test_rows"]) == (54, 6)
+    assert set(cell.origin) >= {"sodgp", "machine", "date"}
+    if method == "exact":
+        assert cell.history == {}
+        return
+    assert cell.history["iteration"] == [1, 8]
+    assert len(cell.history["bound"]) == 2
+    if method == "SGHMC":
+        assert cell.history["test_nlpp"] == [None, None]
+    else:
+        # The last point of the curve is the result itself: the curve sees the very model.
+        assert cell.history["test_nlpp"][-1] == pytest.approx(cell.results["nlpp"], rel=1e-7)
+        assert cell.history["test_rmse"][-1] == pytest.approx(cell.results["rmse"], rel=1e-7)
+        assert None not in cell.history["train_nlpp"]
+
+
+@pytest.mark.parametrize("method", ["SoD", "gpytorch"])
+def test_curves_change_no_result(method):
+    (watched,), (alone,) = cells_of(method, history_every=100), cells_of(method, history_every=0)
+    assert watched.results["nlpp"] == alone.results["nlpp"]
+    assert alone.history == {}
+
+
+@pytest.mark.parametrize("method", ["SoD", "DSVI"])
+def test_replicates_have_the_results_of_single_fits(method):
+    together = cells_of(method, splits=(0, 1))
+    for cell in together:
+        (alone,) = cells_of(method, splits=(cell.key.split,))
+        assert cell.results["replicates"] == 2
+        assert cell.results["nlpp"] == pytest.approx(alone.results["nlpp"], rel=1e-6)
+        for name in ("bound", "test_nlpp", "train_rmse"):
+            assert cell.history[name] == pytest.approx(alone.history[name], rel=1e-6)
+
+
+def test_a_stopped_fit_is_no_result(monkeypatch):
+    def stop(state):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("sodgp.bench.methods.Recorder.__call__", lambda self, state: stop(state))
+    with pytest.warns(NumericalWarning, match="interrupted"), pytest.raises(KeyboardInterrupt):
+        cells_of("SoD")
+
+
+def test_the_exact_gp_learns(tiny):
+    (cell,) = cells_of("exact", protocol="default")
+    assert cell.results["rmse"] < 0.5 * np.std(Split.of(load("tiny"), 0).y_test)
+
+
+def test_ngboost_is_scored_in_original_units(monkeypatch):
+    class Stand:
+        def __init__(self, **options):
+            assert options["random_state"] == 0
+
+        def fit(self, X, y):
+            self.mean, self.std = y.mean(), y.std()
+
+        def pred_dist(self, X):
+            return types.SimpleNamespace(loc=np.full(len(X), self.mean), scale=np.full(len(X), self.std))
+
+    monkeypatch.setitem(sys.modules, "ngboost", types.SimpleNamespace(NGBRegressor=Stand))
+    (cell,) = cells_of("ngboost")
+    split = Split.of(load("tiny"), 0)
+    assert cell.results["rmse"] == pytest.approx(np.sqrt(np.mean((split.y_test - split.y_train.mean()) ** 2)))
+    assert cell.results["parameters"] is None

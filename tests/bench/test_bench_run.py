@@ -1,0 +1,159 @@
+"""Runs: resumed after any end, within a budget, in several processes."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from sodgp.bench import methods
+from sodgp.bench.cells import read_cells
+from sodgp.bench.protocol import Request
+from sodgp.bench.run import Options, run
+from sodgp.cli import app
+from sodgp.errors import ConfigurationError, InputError, NumericalError, SodgpError
+
+QUICK = Options(device="cpu", history_every=0)
+
+# What the fixture `tiny` does, for a process of its own.
+DRIVER = """
+import hashlib, sys
+sys.path.insert(0, {tests!r})
+from conftest import COLUMNS, tiny_csv
+from sodgp.data.catalogue import CATALOGUE, Entry
+CATALOGUE["tiny"] = Entry("tiny", COLUMNS, 60, hashlib.sha256(tiny_csv()).hexdigest())
+from sodgp.cli import main
+main()
+"""
+
+
+def request(**changes):
+    return Request(**{"protocol": "paper", "data": ["tiny"], "methods": ["SoD"], "iterations": 5, **changes})
+
+
+def go(*arguments, code=0):
+    result = CliRunner().invoke(app, ["bench", *map(str, arguments)])
+    assert result.exit_code == code, result.output + repr(result.exception)
+    assert "Traceback" not in result.output
+    return result
+
+
+def test_finished_cells_are_skipped(tmp_path):
+    out = tmp_path / "r"
+    first = run(request(splits=[0]), out, QUICK)
+    path = out / "tiny" / "SoD-2-split0.json"
+    before = path.read_bytes()
+    second = run(request(splits=[0, 1]), out, QUICK)
+    assert (first.computed, first.skipped, second.computed, second.skipped) == (1, 0, 1, 1)
+    assert path.read_bytes() == before
+
+
+def test_other_settings_are_refused_before_any_work(tmp_path):
+    out = tmp_path / "r"
+    run(request(splits=[0]), out, QUICK)
+    for changes, name in (
+        ({"iterations": 6}, "max_iter = 5, not 6"),
+        ({"source": "text"}, "source = 'program', not 'text'"),
+        ({"protocol": "default"}, "protocol = 'paper', not 'default'"),
+    ):
+        with pytest.raises(ConfigurationError, match=f"mix settings.*{name}"):
+            run(request(splits=[1], **changes), out, QUICK)
+    assert len(read_cells(out)) == 1
+
+
+def test_a_spent_budget_begins_nothing(tmp_path):
+    summary = run(request(splits=[0, 1]), tmp_path / "r", Options(device="cpu", budget=0.0))
+    assert (summary.computed, summary.left) == (0, 2)
+    assert read_cells(tmp_path / "r") == []
+
+
+def test_a_runaway_takes_no_other_with_it(tmp_path, monkeypatch):
+    compute, seen = methods.compute, []
+
+    def runs_away(request, keys, data, **options):
+        seen.append([key.split for key in keys])
+        if 1 in seen[-1]:
+            raise NumericalError("the bound is not finite.")
+        return compute(request, keys, data, **options)
+
+    monkeypatch.setattr(methods, "compute", runs_away)
+    summary = run(request(splits=[0, 1]), tmp_path / "r", Options(device="cpu", replicates=True))
+    assert seen == [[0, 1], [0], [1]]
+    assert (summary.computed, list(summary.failed)) == (1, ["tiny SoD-DGP2 split 1"])
+    assert [cell.key.split for cell in read_cells(tmp_path / "r")] == [0]
+
+
+def test_several_processes(tmp_path):
+    summary = run(request(splits=[0, 1]), tmp_path / "r", Options(device="cpu", jobs=2, history_every=0))
+    assert summary.computed == 2
+    alone = run(request(splits=[0, 1]), tmp_path / "s", QUICK)
+    assert alone.computed == 2
+    for one, other in zip(read_cells(tmp_path / "r"), read_cells(tmp_path / "s"), strict=True):
+        assert one.results["nlpp"] == pytest.approx(other.results["nlpp"], rel=1e-10)
+
+
+def test_the_command_and_a_kill_half_way(tiny, tmp_path):
+    out = tmp_path / "r"
+    options = ["--protocol", "paper", "--data", "tiny", "--methods", "SoD", "--layers", "2", "--splits", "0-2"]
+    options += ["--iterations", "150", "--device", "cpu", "--history-every", "50", "--out", str(out)]
+    driver = DRIVER.format(tests=str(Path(__file__).parent))
+    first = out / "tiny" / "SoD-2-split0.json"
+    with subprocess.Popen([sys.executable, "-c", driver, "bench", *options], stderr=subprocess.PIPE) as process:
+        while not first.exists() and process.poll() is None:
+            time.sleep(0.005)
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+    assert process.returncode == -signal.SIGKILL
+    left = read_cells(out)
+    assert 1 <= len(left) < 3
+    before = first.read_bytes()
+    assert "there before: " + str(len(left)) in go(*options).stderr
+    assert [cell.key.split for cell in read_cells(out)] == [0, 1, 2]
+    assert first.read_bytes() == before
+    assert "Cells computed: 0" in go(*options).stderr
+    assert "max_iter = 150, not 151" in go(*options[:9], 0, "--iterations", 151, "--out", out, code=2).stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (["--data", "tiny", "--methods", "SoDD"], 2, "Unknown method 'SoDD'. Did you mean 'SoD'?"),
+        (["--data", "tny"], 2, "Unknown data set 'tny'. Did you mean 'tiny'?"),
+        (["--data", "boston"], 1, "boston"),
+        (["--data", "tiny", "--data-dir", "nowhere"], 1, "nowhere"),
+        (["--data", "tiny", "--splits", "x"], 2, "--splits"),
+        (["--data", "tiny", "--history-every", "30"], 2, "multiple of 50"),
+        (["--protocol", "paper"], 2, "--data"),
+        (["table"], 1, "no benchmark cells"),
+        (["plot"], 1, "no benchmark cells"),
+    ],
+)
+def test_errors_are_one_line(arguments, code, message, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert message in go(*arguments, code=code).stderr
+    assert not (tmp_path / "sodgp-bench").exists()
+
+
+def test_ngboost_that_is_not_installed_says_how(tmp_path, monkeypatch):
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(ConfigurationError, match=r"pip install 'sodgp\[bench\]'"):
+        run(request(methods=["ngboost"]), tmp_path / "r", QUICK)
+
+
+def test_a_damaged_cell_stops_the_run(tmp_path):
+    path = tmp_path / "tiny" / "SoD-2-split0.json"
+    path.parent.mkdir()
+    path.write_text("{")
+    with pytest.raises(InputError, match="Remove it"):
+        run(request(splits=[0]), tmp_path, QUICK)
+
+
+def test_options_are_checked():
+    for changes in ({"jobs": 0}, {"history_every": 75}):
+        with pytest.raises(SodgpError):
+            Options(**changes)
