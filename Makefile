@@ -26,7 +26,7 @@ types: install
 	$(BIN)/mypy
 
 unit: install
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS)
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS) --dist worksteal
 
 test: lint types unit
 

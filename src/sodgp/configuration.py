@@ -243,7 +243,7 @@ def _checked_size(size: Any) -> int | str | Auto | None:
     if isinstance(size, str):
         if size not in ("paper", "auto"):
             raise ConfigurationError(
-                f"subset_size={size!r} is unknown; give a number of rows, 'paper', 'auto', an Auto or None."
+                f"subset_size={size!r} is unknown; give 'auto', an Auto, a number of rows, 'paper' or None."
             )
         return Auto() if size == "auto" else size
     return check_integer("subset_size", size, minimum=1)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import pytest
+from bench_fixtures import make_cell
 
 from sodgp.bench import cells as cells_module
 from sodgp.bench.cells import Key, differences, need_cells, read_cell, read_cells, refuse_to_mix
 from sodgp.errors import ConfigurationError, InputError
 
 
-def test_a_cell_comes_back_as_it_was_written(make_cell, tmp_path):
+def test_a_cell_comes_back_as_it_was_written(tmp_path):
     written = [make_cell("energy", "SoD*", 2, split, 0.5 + split) for split in (1, 0)]
     for cell in written:
         cell.write(tmp_path)
@@ -22,7 +23,7 @@ def test_every_cell_has_a_file_of_its_own():
     assert len({key.file for key in keys}) == len(keys)
 
 
-def test_a_failed_write_leaves_what_was_there(make_cell, tmp_path, monkeypatch):
+def test_a_failed_write_leaves_what_was_there(tmp_path, monkeypatch):
     make_cell("energy", "SoD", 2, 0, 0.5).write(tmp_path)
 
     def half(path, text):
@@ -38,14 +39,14 @@ def test_a_failed_write_leaves_what_was_there(make_cell, tmp_path, monkeypatch):
     assert len(list((tmp_path / "energy").iterdir())) == 1
 
 
-def test_not_a_number_is_never_written(make_cell, tmp_path):
+def test_not_a_number_is_never_written(tmp_path):
     with pytest.raises(ValueError, match="JSON"):
         make_cell("energy", "SoD", 2, 0, float("nan")).write(tmp_path)
     assert read_cells(tmp_path) == []
 
 
 @pytest.mark.parametrize("text", ["{", "[]", '{"format": "other", "version": 1}'])
-def test_damaged_files_are_named(text, make_cell, tmp_path):
+def test_damaged_files_are_named(text, tmp_path):
     make_cell("energy", "SoD", 2, 0, 0.5).write(tmp_path)
     path = tmp_path / "energy" / "SoD-2-split0.json"
     path.write_text(text)
@@ -53,7 +54,7 @@ def test_damaged_files_are_named(text, make_cell, tmp_path):
         read_cells(tmp_path)
 
 
-def test_a_renamed_file_is_refused(make_cell, tmp_path):
+def test_a_renamed_file_is_refused(tmp_path):
     make_cell("energy", "SoD", 2, 0, 0.5).write(tmp_path)
     renamed = (tmp_path / "energy" / "SoD-2-split0.json").rename(tmp_path / "energy" / "SoD-2-split1.json")
     with pytest.raises(InputError, match="split0"):
@@ -65,7 +66,7 @@ def test_an_empty_folder_says_what_to_do(tmp_path):
         need_cells(tmp_path / "nothing")
 
 
-def test_mixing_is_refused_by_name_of_the_difference(make_cell):
+def test_mixing_is_refused_by_name_of_the_difference():
     cell = make_cell("energy", "SoD", 2, 0, 0.5)
     refuse_to_mix([cell], {cell.key.group: cell.settings})
     other = cell.settings | {"options": {"max_iter": 200}}

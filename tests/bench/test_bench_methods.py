@@ -7,6 +7,7 @@ import types
 
 import numpy as np
 import pytest
+from bench_fixtures import tiny  # noqa: F401 (a fixture for every test here)
 
 from sodgp.bench.methods import compute
 from sodgp.bench.protocol import Request
@@ -84,9 +85,15 @@ def test_a_stopped_fit_is_no_result(monkeypatch):
         cells_of("SoD")
 
 
-def test_the_exact_gp_learns(tiny):
+def test_the_exact_gp_learns():
     (cell,) = cells_of("exact", protocol="default")
     assert cell.results["rmse"] < 0.5 * np.std(Split.of(load("tiny"), 0).y_test)
+
+
+def test_gpytorch_with_its_tutorials_settings():
+    (cell,) = cells_of("gpytorch", protocol="default")
+    assert cell.settings["options"]["learning_rate"] == 0.01
+    assert cell.results["inducing_points"] == 54  # 128, but no more than rows
 
 
 def test_ngboost_is_scored_in_original_units(monkeypatch):

@@ -50,7 +50,7 @@ def test_settings_leave_out_what_changes_no_number():
     options = request.settings(Key("energy", "SoD", 2, 0))["options"]
     assert options["max_iter"] == 200
     assert options["initialization"]["hidden_factor"] == 1e-5
-    assert not {"device", "random_state", "verbose", "callbacks"} & set(options)
+    assert not {"device", "n_threads", "random_state", "verbose", "callbacks"} & set(options)
     assert request.settings(Key("energy", "SoD", 2, 0)) == request.settings(Key("energy", "SoD", 2, 3))
 
 

@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 
 import pytest
+from bench_fixtures import tiny  # noqa: F401 (a fixture for every test here)
 from typer.testing import CliRunner
 
 from sodgp.bench import methods
@@ -24,7 +25,7 @@ QUICK = Options(device="cpu", history_every=0)
 DRIVER = """
 import hashlib, sys
 sys.path.insert(0, {tests!r})
-from conftest import COLUMNS, tiny_csv
+from bench_fixtures import COLUMNS, tiny_csv
 from sodgp.data.catalogue import CATALOGUE, Entry
 CATALOGUE["tiny"] = Entry("tiny", COLUMNS, 60, hashlib.sha256(tiny_csv()).hexdigest())
 from sodgp.cli import main
@@ -97,7 +98,7 @@ def test_several_processes(tmp_path):
         assert one.results["nlpp"] == pytest.approx(other.results["nlpp"], rel=1e-10)
 
 
-def test_the_command_and_a_kill_half_way(tiny, tmp_path):
+def test_the_command_and_a_kill_half_way(tmp_path):
     out = tmp_path / "r"
     options = ["--protocol", "paper", "--data", "tiny", "--methods", "SoD", "--layers", "2", "--splits", "0-2"]
     options += ["--iterations", "150", "--device", "cpu", "--history-every", "50", "--out", str(out)]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from html.parser import HTMLParser
 
 import pytest
+from bench_fixtures import make_cell
 from typer.testing import CliRunner
 
 from sodgp.bench.html import page
@@ -15,7 +16,7 @@ from sodgp.errors import InputError
 
 
 @pytest.fixture
-def cells(make_cell):
+def cells():
     return [
         *(make_cell("energy", "SoD", 2, split, 0.7 + 0.1 * split) for split in range(3)),
         *(make_cell("energy", "DSVI*", 2, split, 3.0 + 0.1 * split) for split in range(3)),
@@ -70,7 +71,7 @@ def test_markdown(cells):
     assert len({line.count("|") for line in lines if line.startswith("|")}) == 1
 
 
-def test_iterations_that_differ_are_told(make_cell):
+def test_iterations_that_differ_are_told():
     cells = [make_cell("energy", "SoD", 2, 0, 1.0), make_cell("energy", "DSVI", 2, 0, 1.0, options={"max_iter": 200})]
     assert "Iterations: 200 (DSVI-DGP2); 20,000 (SoD-DGP2)." in markdown(cells)
 
@@ -113,7 +114,7 @@ def curve(offset):
     }
 
 
-def test_the_commands_write_files(make_cell, tmp_path):
+def test_the_commands_write_files(tmp_path):
     for method in ("SoD", "SVGP"):
         for split in (0, 1):
             make_cell("energy", method, 1, split, 1.0 + split, history=curve(split)).write(tmp_path)
@@ -126,7 +127,7 @@ def test_the_commands_write_files(make_cell, tmp_path):
     assert (tmp_path / "table.html").read_text().startswith("<!DOCTYPE html>")
 
 
-def test_a_method_far_behind_gets_an_arrow(make_cell):
+def test_a_method_far_behind_gets_an_arrow():
     scores = {"SoD": 1.0, "DSVI": 1.1, "SVGP": 1.2, "exact": 900.0}
     figure = rmse_figure([make_cell("energy", method, 1, 0, value) for method, value in scores.items()])
     (panel,) = figure.axes

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -100,8 +99,7 @@ def bench_run(
         iterations=iterations,
     )
     options = Options(device, jobs, budget, replicates, history_every, data_dir)
-    # Two busy threads for each core only wait for each other.
-    set_threads(max(1, (os.cpu_count() or 1) // 2))
+    set_threads()
     summary = run(request, out, options)
     parts = [f"Cells computed: {summary.computed}", f"there before: {summary.skipped}"]
     if summary.left:

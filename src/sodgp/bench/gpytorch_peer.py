@@ -115,7 +115,7 @@ def _fit(
     )
     n_rows, n_inputs = X.shape
     ours = Configuration.from_estimator(
-        DeepGPRegressor(n_layers=options["n_layers"], subset_size=options["subset_size"], device="cpu")
+        DeepGPRegressor(n_layers=options["n_layers"], subset_size=_rows(options["subset_size"], n_rows), device="cpu")
     )
     dims = [n_inputs, *ours.hidden_widths(n_inputs)]
     model = TutorialDeepGP(dims, ours.subset_rows(n_rows)).to(device, torch.float64)
@@ -149,6 +149,11 @@ def _fit(
     n_parameters = sum(p.numel() for p in model.parameters())
     notes = {"iterations": last, "inducing_points": ours.subset_rows(n_rows), "hidden_widths": dims[1:]}
     return Fitted(predict, n_parameters, curve.as_dict(bounds) if every else {}, history_seconds, notes)
+
+
+def _rows(size: Any, n_rows: int) -> Any:
+    """Inducing points: never more than rows."""
+    return min(size, n_rows) if isinstance(size, int) else size
 
 
 def _predict(

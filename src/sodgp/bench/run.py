@@ -152,10 +152,7 @@ class _Runner:
         waiting, running = list(batches), dict[Future[list[Cell]], Sequence[Key]]()
         # Fresh processes: PyTorch's threads and CUDA do not survive a fork.
         context = multiprocessing.get_context("spawn")
-        threads = max(1, (os.cpu_count() or 1) // (2 * self.options.jobs))
-        with ProcessPoolExecutor(
-            self.options.jobs, mp_context=context, initializer=set_threads, initargs=(threads,)
-        ) as pool:
+        with ProcessPoolExecutor(self.options.jobs, mp_context=context, initializer=set_threads) as pool:
             while waiting or running:
                 while waiting and len(running) < self.options.jobs:
                     keys = waiting.pop(0)
@@ -200,12 +197,12 @@ def _work_in_process(
     return compute(request, keys, data, device=device, history_every=history_every)
 
 
-def set_threads(threads: int) -> None:
-    """Use so many threads of the processor, unless the environment says how many."""
+def set_threads() -> None:
+    """One thread of the processor, unless the environment says how many: matrices this small gain nothing by more."""
     import torch
 
     if "OMP_NUM_THREADS" not in os.environ:
-        torch.set_num_threads(threads)
+        torch.set_num_threads(1)
 
 
 def _batches(keys: Sequence[Key], together: bool) -> list[list[Key]]:

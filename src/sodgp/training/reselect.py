@@ -29,6 +29,7 @@ from sodgp.training.stacking import Problem, unstack
 from sodgp.training.steps import Step
 
 logger = logging.getLogger("sodgp")
+_GRID = 2.0**14  # kernel parameters of a selection, before their constraints, are multiples of its inverse
 
 
 @dataclass(frozen=True)
@@ -52,6 +53,9 @@ class Reselection:
     def select(self, X: Tensor, y: Tensor, size: int, kernel: Kernel, generator: torch.Generator) -> Tensor:
         """Rows of X [N, D] (float64, scaled units), chosen with the learned kernel; on the CPU."""
         kernel = copy.deepcopy(kernel).double().requires_grad_(False)
+        for parameter in kernel.parameters():
+            # Which rows are chosen must not hang on the last digits, in which one fit and several at once differ.
+            parameter.copy_((parameter * _GRID).round() / _GRID)
         if isinstance(self.selector, KMeans):
             X = X / _lengthscales(kernel).to(X.device)
         return self.selector.select(X, y, size, kernel, generator).cpu()

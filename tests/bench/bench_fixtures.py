@@ -36,12 +36,9 @@ def tiny(tmp_path, monkeypatch):
     return folder
 
 
-@pytest.fixture
-def make_cell():
-    def make(data, method, layers, split, nlpp, *, history=None, **settings):
-        chosen = {"protocol": "paper", "source": "program", "method": method, "options": {"max_iter": 20000}}
-        results = {"nlpp": nlpp, "rmse": abs(nlpp), "crps": 0.5 * abs(nlpp), "seconds": 1.0}
-        origin = {"sodgp": "0.1.0", "commit": "0123456789abcdef", "changed": False}
-        return Cell(Key(data, method, layers, split), chosen | settings, split, results, history or {}, origin)
-
-    return make
+def make_cell(data, method, layers, split, nlpp, *, history=None, **settings):
+    """A finished cell with these numbers."""
+    chosen = {"protocol": "paper", "source": "program", "method": method, "options": {"max_iter": 20000}}
+    results = {"nlpp": nlpp, "rmse": abs(nlpp), "crps": 0.5 * abs(nlpp), "seconds": 1.0}
+    origin = {"sodgp": "0.1.0", "commit": "0123456789abcdef", "changed": False}
+    return Cell(Key(data, method, layers, split), chosen | settings, split, results, history or {}, origin)

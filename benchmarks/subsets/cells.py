@@ -1,0 +1,121 @@
+"""One cell of the comparison: a data set, a selector and a subset size, all splits in one program."""
+
+from __future__ import annotations
+
+import json
+import time
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from sodgp import DeepGPRegressor
+from sodgp.data import load, paper_split
+from sodgp.errors import NumericalError
+from sodgp.replicates import fit_replicates
+
+DATA_SETS = ("boston", "energy", "concrete", "winered", "protein")
+SIZES = (25, 50, 100, 200)
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What all cells of a run have in common.
+
+    Parameters
+    ----------
+    iterations : int
+        Steps of training.
+    splits : int
+        Train/test splits, from number 0 on, as the paper draws them.
+    layers : int
+        GP layers.
+    reselect_every : int or None
+        Steps between two choices of the subset.
+    max_rows : int or None
+        Take at most so many training rows, for trials; None takes all.
+    """
+
+    iterations: int = 2000
+    splits: int = 5
+    layers: int = 2
+    reselect_every: int | None = None
+    max_rows: int | None = None
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A data set, a selector by name, and rows M of the subset."""
+
+    data: str
+    selector: str
+    size: int
+
+    def path(self, out: Path) -> Path:
+        """Where its result is kept."""
+        return out / "cells" / f"{self.data}-{self.selector}-{self.size}.json"
+
+
+def finished(cell: Cell, settings: Settings, out: Path) -> dict[str, Any] | None:
+    """The stored result of a cell, if it is one of these settings; None for a missing or broken file."""
+    try:
+        record = json.loads(cell.path(out).read_text())
+    except (OSError, ValueError):
+        return None
+    same = isinstance(record, dict) and record.get("settings") == asdict(settings)
+    return record if same and record.get("cell") == asdict(cell) else None
+
+
+def compute(cell: Cell, settings: Settings, *, device: str, data_dir: str | None = None) -> dict[str, Any]:
+    """Fit and score all splits of a cell.
+
+    Returns
+    -------
+    dict
+        ``nlpp`` and ``rmse`` in original units and ``bound`` in nats, a list over the splits each; ``seconds`` for all
+        splits together. A fit that failed has ``error`` instead.
+    """
+    table = load(cell.data, data_dir)
+    parts = [paper_split(len(table.X), split) for split in range(settings.splits)]
+    train = [rows[: settings.max_rows] for rows, _ in parts]
+    models = [
+        DeepGPRegressor(
+            n_layers=settings.layers,
+            subset=cell.selector,
+            subset_size=cell.size,
+            reselect_every=settings.reselect_every,
+            max_iter=settings.iterations,
+            device=device,
+            random_state=split,
+        )
+        for split in range(settings.splits)
+    ]
+    record: dict[str, Any] = {"cell": asdict(cell), "settings": asdict(settings), "device": device}
+    began = time.perf_counter()
+    try:
+        fit_replicates(models, [(table.X[rows], table.y[rows]) for rows in train])
+    except NumericalError as error:
+        return {**record, "error": str(error), "seconds": time.perf_counter() - began}
+    record["seconds"] = time.perf_counter() - began
+    tests = [rows[: settings.max_rows] for _, rows in parts]
+    scores = [_scores(model, table.X[rows], table.y[rows]) for model, rows in zip(models, tests, strict=True)]
+    record |= {name: [score[name] for score in scores] for name in ("nlpp", "rmse")}
+    record["bound"] = [float(np.mean(model.history_.bound[-5:])) for model in models]
+    return record
+
+
+def store(record: dict[str, Any], path: Path) -> None:
+    """Write a result whole or not at all."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_suffix(".part")
+    part.write_text(json.dumps(record, indent=1) + "\n")
+    part.replace(path)
+
+
+def _scores(model: DeepGPRegressor, X: Any, y: Any) -> dict[str, float]:
+    law = model.predict_distribution(X)
+    return {
+        "nlpp": float(-np.mean(law.log_prob(y))),
+        "rmse": float(np.sqrt(np.mean((law.mean - y) ** 2))),
+    }
