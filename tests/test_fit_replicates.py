@@ -2,11 +2,12 @@
 
 import numpy as np
 import pytest
+from gpytorch.kernels import MaternKernel, PeriodicKernel, RBFKernel, RQKernel, ScaleKernel
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 
-from sodgp import DeepGPRegressor
-from sodgp.errors import ConfigurationError
+from sodgp import DeepGPEnsemble, DeepGPRegressor
+from sodgp.errors import ConfigurationError, InputError
 from sodgp.replicates import fit_replicates
 
 SETS = []
@@ -65,3 +66,82 @@ def test_different_shapes_and_numbers_are_refused():
         fit_replicates(models({}), SETS[:2])
     with pytest.raises(ConfigurationError):
         fit_replicates([], [])
+
+
+@pytest.mark.parametrize(
+    "kernel",
+    [
+        lambda d: ScaleKernel(RBFKernel(ard_num_dims=d)) + ScaleKernel(MaternKernel(nu=1.5)),
+        lambda d: ScaleKernel(RBFKernel() * RQKernel()),
+        lambda d: ScaleKernel(RBFKernel(active_dims=[0])),
+        lambda d: RBFKernel(active_dims=[0]) + ScaleKernel(PeriodicKernel()),
+    ],
+    ids=["sum", "product", "active_dims", "part_of_a_sum"],
+)
+def test_kernels_of_the_user_train_as_they_do_alone(kernel):
+    models = [DeepGPRegressor(kernel=kernel, max_iter=15, subset_size=8, random_state=seed) for seed in range(2)]
+    alone = [clone(model).fit(X, y) for model, (X, y) in zip(models, SETS, strict=False)]
+    for together, single, (X, _) in zip(fit_replicates(models, SETS[:2]), alone, SETS, strict=False):
+        assert_allclose(together.predict(X), single.predict(X), rtol=1e-7, atol=1e-7)
+        assert any(p.abs().sum() > 0 for p in together.model_.layers[0].kernel.parameters())
+
+
+def test_a_kernel_function_that_returns_one_object_leaves_it_alone():
+    kernel = ScaleKernel(RBFKernel(ard_num_dims=3))
+    model = DeepGPRegressor(kernel=lambda d: kernel, max_iter=5, subset_size=8, random_state=0)
+    first, second = (clone(model).fit(*SETS[0]).predict(SETS[0][0]) for _ in range(2))
+    assert_array_equal(first, second)
+    assert all(p.requires_grad and float(p.detach().abs().sum()) == 0.0 for p in kernel.parameters())
+
+
+def test_a_failure_leaves_earlier_fits_whole():
+    models = [DeepGPRegressor(max_iter=5, subset_size=8, random_state=seed) for seed in range(2)]
+    fit_replicates(models, SETS[:2])
+    before = models[0].predict(SETS[0][0])
+    bad = SETS[1][1].copy()
+    bad[3] = np.nan
+    with pytest.raises(InputError):
+        fit_replicates(models, [(SETS[0][0], 1000.0 * SETS[0][1]), (SETS[1][0], bad)])
+    assert_array_equal(models[0].predict(SETS[0][0]), before)
+
+
+def test_one_estimator_cannot_be_two_replicates():
+    model = DeepGPRegressor(max_iter=5)
+    with pytest.raises(ConfigurationError, match="estimator of its own"):
+        fit_replicates([model, model], SETS[:2])
+
+
+def test_restarts_of_replicates_are_refused():
+    models = [DeepGPRegressor(max_iter=5, n_restarts=2, random_state=seed) for seed in range(2)]
+    with pytest.raises(ConfigurationError, match="n_restarts"):
+        fit_replicates(models, SETS[:2])
+
+
+def test_restarts_keep_the_best_bound_and_take_objects_as_options():
+    class Counter:
+        calls = 0
+
+        def __call__(self, state):
+            self.calls += 1
+
+    counter = Counter()
+    model = DeepGPRegressor(n_restarts=3, max_iter=10, subset_size=8, random_state=0, callbacks=[counter])
+    model.fit(*SETS[0])
+    assert len(model.restart_bounds_) == 3
+    assert np.mean(model.history_.bound[-5:]) == max(model.restart_bounds_)
+    assert counter.calls == 2
+    model.set_params(n_restarts=1).fit(*SETS[0])
+    assert not hasattr(model, "restart_bounds_")
+
+
+def test_an_ensemble_is_the_mixture_of_its_members():
+    X, y = SETS[0]
+    ensemble = DeepGPEnsemble(DeepGPRegressor(max_iter=10, subset_size=8), n_members=3, random_state=0).fit(X, y)
+    mixture = ensemble.predict_distribution(X)
+    assert mixture.n_components == 150
+    mean, std = ensemble.predict(X, return_std=True)
+    assert_allclose(mixture.mean, mean)
+    assert_allclose(mixture.std, std)
+    assert len({tuple(member.predict(X)) for member in ensemble.members_}) == 3
+    with pytest.raises(ConfigurationError, match="DeepGPRegressor"):
+        DeepGPEnsemble(object()).fit(X, y)

@@ -27,11 +27,12 @@ class Initialization:
     layer_noise_variance : float
         Of every hidden layer (paper: sigma_l^2).
     label_noise_variance : float
-        v of q_hat where it is not tied to the likelihood's.
+        v of q_hat where it is not tied to the likelihood's (SoD only).
     hidden_factor, last_factor : float
         q starts with the covariance factor ``factor * I``.
     means : {"zero", "uniform"}
-        Of q: zero, or uniform on [0, 1), the same matrix in every hidden layer, as the authors' program starts.
+        Of q (SoD only): zero, or uniform on [0, 1), the same matrix in every hidden layer, as the authors' program
+        starts.
     """
 
     kernel_variance: float = 1.0

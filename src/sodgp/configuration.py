@@ -27,7 +27,7 @@ from sodgp.linalg import Jitter
 from sodgp.subset import get_selector
 from sodgp.subset.auto import Auto, AutoSize
 from sodgp.training.loop import SCHEDULES, Callback
-from sodgp.training.progress import progress_bar
+from sodgp.training.progress import ProgressBar
 from sodgp.training.reselect import Reselection
 from sodgp.validation import check_choice, check_flag, check_integer, check_positive, resolve_device
 
@@ -63,7 +63,7 @@ _UNUSED: dict[str, tuple[str, ...]] = {
     "sod": ("learn_inducing_inputs", *_SAMPLING),
     "dsvi": ("subset", "reselect_every", "parameterization", "coupling", "tie_label_noise", *_SAMPLING),
     # Every chain takes one hidden sample in a transition.
-    "sghmc": ("subset", "reselect_every", "parameterization", "coupling", "tie_label_noise", "n_samples"),
+    "sghmc": ("subset", "reselect_every", "parameterization", "coupling", "tie_label_noise", "n_samples", "compile"),
     # Its bound is closed over all rows: neither batches nor training samples.
     "mean_field": (
         "subset",
@@ -161,6 +161,11 @@ class Configuration:
         """When and how to choose the subset anew with the selector `subset`: in the first half of a run, if at all."""
         if self.reselect_every is None:
             return None
+        if self.reselect_every > self.max_iter // 2:
+            raise ConfigurationError(
+                f"reselect_every={self.reselect_every} never happens: subsets move in the first half of max_iter="
+                f"{self.max_iter} only; use at most {self.max_iter // 2}."
+            )
         return Reselection(self.reselect_every, self.max_iter // 2, get_selector(subset))
 
     def automatic_size(self, X: Tensor) -> AutoSize | None:
@@ -294,4 +299,4 @@ def _checked_callbacks(callbacks: Any, verbose: Any, max_iter: int) -> list[Call
     for callback in checked:
         if not callable(callback):
             raise ConfigurationError(f"callbacks must be functions of a TrainingState, not {callback!r}.")
-    return [*checked, progress_bar(max_iter)] if verbose else checked
+    return [*checked, ProgressBar(max_iter)] if verbose else checked

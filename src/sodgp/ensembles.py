@@ -6,12 +6,12 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin, clone
+from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from sodgp.errors import ConfigurationError
-from sodgp.estimators import DeepGPRegressor
+from sodgp.estimators import DeepGPRegressor, copy_of
 from sodgp.predictive import GaussianMixture
 from sodgp.replicates import fit_replicates
 from sodgp.validation import check_integer
@@ -67,7 +67,7 @@ class DeepGPEnsemble(MultiOutputMixin, RegressorMixin, BaseEstimator):
             raise ConfigurationError(f"estimator must be a DeepGPRegressor or None, not {type(base).__name__}.")
         count = check_integer("n_members", self.n_members, minimum=1)
         seeds = check_random_state(self.random_state).randint(2**31 - 1, size=count)
-        members = [clone(base).set_params(random_state=int(seed)) for seed in seeds]
+        members = [copy_of(base, random_state=int(seed)) for seed in seeds]
         self.members_ = fit_replicates(members, [(X, y)] * count)
         self.n_features_in_ = members[0].n_features_in_
         if hasattr(members[0], "feature_names_in_"):

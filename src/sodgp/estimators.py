@@ -7,7 +7,7 @@ from typing import Any, Self
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin, clone
+from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils import check_random_state
 from torch import Tensor
@@ -27,6 +27,9 @@ from sodgp.training.stacking import Problem
 from sodgp.validation import check_fit_data, check_flag, check_integer, cpu_threads
 
 FloatArray = NDArray[np.float64]
+
+# What only some fits leave behind: a new fit starts without them.
+_OPTIONAL_ATTRIBUTES = ("restart_bounds_", "subset_size_reason_", "subset_indices_", "diagnostics_")
 
 
 class DeepGPRegressor(Predictions, MultiOutputMixin, RegressorMixin, BaseEstimator):
@@ -91,8 +94,8 @@ class DeepGPRegressor(Predictions, MultiOutputMixin, RegressorMixin, BaseEstimat
     n_restarts : int, default=1
         Fits from different seeds (and subsets), trained in one program; the one with the best bound is kept.
     compile : bool, default=False
-        Let PyTorch's compiler fuse the small operations of a step. It takes about a minute once and pays in long runs,
-        above all on a GPU; it needs a C++ compiler, or Triton on CUDA.
+        Let PyTorch's compiler fuse the small operations of a step. It takes 10 to 60 seconds once and pays in long
+        runs, above all on a GPU; it needs a C++ compiler, or Triton on CUDA.
     n_threads : int or None, default=1
         CPU threads of training and prediction; None leaves PyTorch's own setting. One is the default because it never
         loses: two idle cores make a step about 1.5 times faster, but two threads that meet another busy process on
@@ -233,7 +236,8 @@ class DeepGPRegressor(Predictions, MultiOutputMixin, RegressorMixin, BaseEstimat
         ConfigurationError
             For options that are unknown, out of range, or not used by the chosen method.
         NumericalError
-            When training ran away and could not be brought back; the last good parameters are kept in ``model_``.
+            When training ran away and could not be brought back; the last good parameters are kept in ``model_`` (with
+            several restarts, nothing is kept).
         """
         if check_integer("n_restarts", self.n_restarts, minimum=1) > 1:
             return self._fit_restarts(X, y)
@@ -257,8 +261,12 @@ class DeepGPRegressor(Predictions, MultiOutputMixin, RegressorMixin, BaseEstimat
     def _fit_restarts(self, X: Any, y: Any) -> Self:
         """Train several times in one program and keep the fit with the best bound."""
         seeds = check_random_state(self.random_state).randint(2**31 - 1, size=self.n_restarts)
-        tries = [clone(self).set_params(n_restarts=1, random_state=int(seed)) for seed in seeds]
-        fit_replicates(tries, [(X, y)] * len(tries))
+        tries = [copy_of(self, n_restarts=1, random_state=int(seed)) for seed in seeds]
+        try:
+            fit_replicates(tries, [(X, y)] * len(tries))
+        except NumericalError:
+            self.__dict__.pop("model_", None)
+            raise
         # The bound is a Monte Carlo estimate: the last few entries together tell more than the last one.
         self.restart_bounds_ = [float(np.mean(attempt.history_.bound[-5:])) for attempt in tries]
         best = tries[int(np.argmax(self.restart_bounds_))]
@@ -269,6 +277,8 @@ class DeepGPRegressor(Predictions, MultiOutputMixin, RegressorMixin, BaseEstimat
     def _prepare(self, X: Any, y: Any) -> tuple[Problem, Settings]:
         """Check options and data, scale, choose the subset: everything before training."""
         config = Configuration.from_estimator(self)
+        for name in _OPTIONAL_ATTRIBUTES:
+            self.__dict__.pop(name, None)
         X_raw, y_raw = check_fit_data(self, X, y)
         self._y_is_vector = y_raw.ndim == 1
         self._x_scaler, X_scaled = _standardise(X_raw, "X")
@@ -278,7 +288,6 @@ class DeepGPRegressor(Predictions, MultiOutputMixin, RegressorMixin, BaseEstimat
 
         X_t, y_t = (torch.as_tensor(values, dtype=torch.float64) for values in (X_scaled, y_scaled))
         automatic = config.automatic_size(X_t)
-        self.__dict__.pop("subset_size_reason_", None)
         if automatic is not None:
             self.subset_size_reason_ = automatic.reason
         size = config.subset_rows(len(X_raw)) if automatic is None else automatic.size
@@ -358,6 +367,14 @@ class DeepGPRegressor(Predictions, MultiOutputMixin, RegressorMixin, BaseEstimat
         from sodgp import records
 
         return records.load(cls, path)
+
+
+def copy_of(estimator: DeepGPRegressor, **changes: Any) -> DeepGPRegressor:
+    """A new estimator with the same options, changed ones apart.
+
+    The very same: scikit-learn's clone copies selectors, callbacks and kernel functions, which then count as different.
+    """
+    return type(estimator)(**{**estimator.get_params(deep=False), **changes})
 
 
 def _standardise(values: FloatArray, name: str) -> tuple[StandardScaler, FloatArray]:

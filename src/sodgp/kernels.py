@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 
 import torch
@@ -65,10 +66,19 @@ def make_kernel(
             raise ConfigurationError(
                 f"the kernel function must return a gpytorch.kernels.Kernel, not {type(kernel).__name__}."
             )
-        kernel = kernel.to(dtype)
-    if replicates:
-        kernel = kernel.expand_batch(torch.Size([*replicates, 1]))
-        for parameter in kernel.parameters():
-            # GPyTorch expands without copying: every replicate would share one memory location.
-            parameter.data = parameter.data.clone()
+        # A copy: a function may hand out one object again and again, and layers must not share it.
+        kernel = copy.deepcopy(kernel).to(dtype).requires_grad_(True)
+    return _replicated(kernel, torch.Size([*replicates, 1])) if replicates else kernel
+
+
+def _replicated(kernel: Kernel, batch_shape: torch.Size) -> Kernel:
+    """Give every parameter of the kernel and its parts the leading axes `batch_shape`, in place.
+
+    Not GPyTorch's ``expand_batch``: it leaves the parts of sums and products as they are, and expands column numbers.
+    """
+    for part in kernel.modules():
+        if isinstance(part, Kernel):
+            part.batch_shape = batch_shape
+            for parameter in part.parameters(recurse=False):
+                parameter.data = parameter.data.expand(*batch_shape, *parameter.shape).clone()
     return kernel

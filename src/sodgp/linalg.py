@@ -82,6 +82,15 @@ def cholesky(
     return climb(with_jitter(K, jitter), jitter, layer, what)
 
 
+def draw_root(covariance: Float[Tensor, "*batch N N"], *, layer: int, what: str, jitter: float = 1e-12) -> Tensor:
+    """A root of a covariance of many rows, for joint draws: in float64, with as much jitter as it takes, to 1e-4.
+
+    Such matrices are singular to rounding wherever rows are close; a little more noise in a draw does no harm.
+    """
+    root = cholesky(covariance.double(), Jitter(jitter, steps=8), layer=layer, what=what)
+    return root.to(covariance.dtype)
+
+
 def inverse_triangular(L: Float[Tensor, "*batch M M"]) -> Float[Tensor, "*batch M M"]:
     """L^-1 of a lower-triangular L."""
     eye = torch.eye(L.shape[-1], dtype=L.dtype, device=L.device)

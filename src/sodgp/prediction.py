@@ -50,7 +50,8 @@ class Predictions:
         return_std : bool
             Also the standard deviation of y.
         return_cov : bool
-            Also the covariance of y over rows, for at most 1,000 rows.
+            Also the covariance of y over rows, for at most 1,000 rows, which are then drawn jointly: another Monte
+            Carlo estimate than that of `return_std`, and one that depends a little on the company of rows.
 
         Returns
         -------
@@ -59,7 +60,7 @@ class Predictions:
         cov : ndarray of shape [N, N] or [P, N, N], if `return_cov`
         """
         if return_std and return_cov:
-            raise InputError("ask for return_std or return_cov, not for both: the variances are the diagonal of cov.")
+            raise InputError("ask for return_std or return_cov, not for both: cov has the variances on its diagonal.")
         if return_cov:
             return self._joint_moments(X)
         parts = [(d.mean, d.std) if return_std else (d.mean,) for d in self._mixtures(X, latent=False)]
@@ -148,7 +149,8 @@ class Predictions:
 
     def _joint_moments(self, X: Any) -> tuple[FloatArray, FloatArray]:
         check_is_fitted(self)
-        mean, covariance = self._joint(X, self._predict_seed, self.n_predict_samples)
+        count = check_integer("n_predict_samples", self.n_predict_samples, minimum=1)
+        mean, covariance = self._joint(X, self._predict_seed, count)
         noise = self.model_.noise_variance.cpu().double().reshape(-1, 1, 1)
         centred = (mean - mean.mean(0)).permute(2, 1, 0)
         total = covariance.mean(0) + centred @ centred.mT / len(mean)

@@ -94,6 +94,8 @@ def resolve_device(device: Any) -> torch.device:
         resolved = torch.device(device)
     except (RuntimeError, TypeError) as error:
         raise ConfigurationError(f"device={device!r} is unknown; use 'auto', 'cpu' or 'cuda'.") from error
+    if resolved.type not in ("cpu", "cuda"):
+        raise ConfigurationError(f"device={device!r} is not supported; use 'auto', 'cpu' or 'cuda'.")
     if resolved.type == "cuda" and not torch.cuda.is_available():
         raise ConfigurationError(f"device={device!r} was asked for, but this PyTorch sees no CUDA device.")
     return resolved

@@ -94,6 +94,7 @@ def test_a_parameter_that_is_not_finite_is_found_when_logged():
 
     class Broken:
         parameters, optimizer, set_learning_rate = step.parameters, step.optimizer, step.set_learning_rate
+        fall_back = step.fall_back
 
         def __call__(self):
             return broken()
@@ -127,3 +128,46 @@ def test_a_history_replaces_an_iteration_that_is_run_again():
     assert history.bound == [3.0, 11.0]
     assert history.terms == {"a": [1.0, 5.0], "b": [2.0, 6.0]}
     assert history.seconds == [0.1, 0.3]
+
+
+def test_a_step_that_cannot_raise_the_jitter_falls_back_to_the_plain_one():
+    class Compiled:
+        """NaN as a recorded or compiled step would give it, until it falls back."""
+
+        is_plain = False
+
+        def __init__(self, model):
+            self.model = model
+
+        def __call__(self):
+            terms = self.model.terms()
+            return terms if self.is_plain else {**terms, "fit": terms["fit"] * torch.nan}
+
+        def fall_back(self):
+            changed, self.is_plain = not self.is_plain, True
+            return changed
+
+    model = Line()
+    objective = Compiled(model)
+    (history,) = train(EagerStep(model, objective, 1.0), model, Schedule(1.0, "constant", 3))
+    assert objective.is_plain
+    assert (history.stopped, history.rollbacks) == ("max_iter", 0)
+
+
+def test_callbacks_are_closed_however_training_ends():
+    class Callback:
+        closed = 0
+
+        def __call__(self, state):
+            if state.iteration == 2:
+                raise ValueError("mine")
+
+        def close(self):
+            self.closed += 1
+
+    callback = Callback()
+    run(Line(), 1, callbacks=[callback])
+    assert callback.closed == 1
+    with pytest.raises(ValueError, match="mine"):
+        run(Line(), 2, callbacks=[callback])
+    assert callback.closed == 2

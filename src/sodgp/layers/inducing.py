@@ -21,7 +21,7 @@ from sodgp.layers.families import Gaussian, kl_to_standard_normal
 from sodgp.layers.means import HiddenMean
 from sodgp.layers.products import OutputVariances
 from sodgp.layers.subset import NOISE_FLOOR, Points
-from sodgp.linalg import Jitter, cholesky, log_diagonal
+from sodgp.linalg import Jitter, draw_root, log_diagonal
 
 _NO_REPLICATES = torch.Size()
 
@@ -170,7 +170,7 @@ class InducingLayer(gpytorch.Module):
         noise = draws.rest(Z_b.shape[-2], self.q_mean.shape[-1])
         if coupling == "joint":
             mean, covariance = self.joint_moments(Z_b, u)
-            root = cholesky(covariance, Jitter(1e-10, steps=6), layer=self.index, what="Cov(F)")
+            root = draw_root(covariance, layer=self.index, what="Cov(F)")
             f = mean + (root @ noise.mT.unsqueeze(-1)).squeeze(-1).mT
         else:
             moments = self.marginals(Z_b, u)

@@ -21,7 +21,7 @@ from sodgp.layers.inducing import InducingLayer, Moments
 from sodgp.layers.means import HiddenMean
 from sodgp.layers.psi import cross, psi1, psi2, rbf_of
 from sodgp.layers.subset import NOISE_FLOOR, Points
-from sodgp.linalg import Jitter, cholesky
+from sodgp.linalg import Jitter, draw_root
 
 _NO_REPLICATES = torch.Size()
 _LATENTS = ("mean", "raw_variance")
@@ -157,7 +157,7 @@ class LatentLayer(InducingLayer):
         if coupling == "joint":
             mean, full = self.joint_moments(X)
             full = full + sigma2[..., None, None] * torch.eye(full.shape[-1], dtype=full.dtype, device=full.device)
-            root = cholesky(full, Jitter(1e-10, steps=6), layer=self.index, what="Cov(Z)")
+            root = draw_root(full, layer=self.index, what="Cov(Z)")
             z = mean + (root @ noise.mT.unsqueeze(-1)).squeeze(-1).mT
         else:
             moments = self.marginals(X)

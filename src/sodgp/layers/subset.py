@@ -21,7 +21,7 @@ from sodgp.layers.conditional import Conditional, condition
 from sodgp.layers.families import FAMILIES, Gaussian, LabelInformed
 from sodgp.layers.means import HiddenMean
 from sodgp.layers.products import OutputVariances
-from sodgp.linalg import Jitter, cholesky
+from sodgp.linalg import Jitter, draw_root
 
 COUPLINGS = ("ancestral", "marginal", "joint")
 NOISE_FLOOR = 1e-6
@@ -233,8 +233,8 @@ class SubsetLayer(gpytorch.Module):
         mean, covariance = self.joint_moments(cond, f_s, w, mean_b, Z_b)
         size, width = f_s.mean.shape[-2:]
         noise = torch.cat([draws.subset(size, width), draws.rest(mean_b.shape[-2], width)], -2)
-        # The layer noise is the nugget here; what the jitter policy adds to draws is already in the covariance.
-        root = cholesky(covariance, Jitter(0.0 if self.jitter.on_draws else 1e-12), layer=self.index, what="Cov(Z)")
+        # What the authors' program adds to draws is already in the covariance: nothing on top of it.
+        root = draw_root(covariance, layer=self.index, what="Cov(Z)", jitter=0.0 if self.jitter.on_draws else 1e-12)
         Z = mean + (root @ noise.mT.unsqueeze(-1)).squeeze(-1).mT
         return Points(Z[..., :size, :], Z[..., size:, :])
 

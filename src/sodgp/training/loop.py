@@ -45,7 +45,8 @@ class TrainingState:
     model: nn.Module
 
 
-# A callback is called at every logged iteration and ends training by returning True.
+# A callback is called at every logged iteration and ends training by returning True. Where it has a method `close`,
+# that is called when training is over, however it ended.
 Callback = Callable[[TrainingState], bool | None]
 
 
@@ -196,6 +197,10 @@ def train(
                 _check(values, step.parameters)
             except NumericalError as error:
                 good.restore(step.parameters, step.optimizer)
+                if step.fall_back():
+                    # Recorded and compiled steps cannot raise the jitter, nor say what failed: plain ones can.
+                    iteration = good_iteration
+                    continue
                 rollbacks += 1
                 if rollbacks > max_rollbacks:
                     _say_what_was_tried(error, max_rollbacks, good_iteration)
@@ -221,14 +226,23 @@ def train(
                 good, good_iteration = Snapshot(step.parameters, step.optimizer), iteration
     except KeyboardInterrupt:
         stopped = "interrupted"
+        if not all(bool(torch.isfinite(p).all()) for p in step.parameters):
+            good.restore(step.parameters, step.optimizer)
         warnings.warn(
             f"training was interrupted at iteration {iteration}; the model is usable as it is.",
             NumericalWarning,
             stacklevel=2,
         )
+    finally:
+        for callback in callbacks:
+            getattr(callback, "close", _nothing)()
     for history in histories:
         history.rollbacks, history.stopped = rollbacks, stopped
     return histories
+
+
+def _nothing() -> None:
+    """A callback without `close` has nothing to close."""
 
 
 def _check(values: dict[str, list[float]], parameters: Sequence[nn.Parameter]) -> None:

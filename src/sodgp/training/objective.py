@@ -22,8 +22,8 @@ class Objective:
     draws : TapeDraws
         New; it is rehearsed here.
     compile : bool
-        Let PyTorch's compiler fuse the operations between the matrix products. It takes about a minute once, and pays
-        in long runs.
+        Let PyTorch's compiler fuse the operations between the matrix products. It takes 10 to 60 seconds once, and
+        pays in long runs.
     """
 
     def __init__(
@@ -38,6 +38,12 @@ class Objective:
     def __call__(self) -> Terms:
         """The terms, each of shape [*replicates]."""
         return self._terms(*self.draws.refill())
+
+    def fall_back(self) -> bool:
+        """Give up the compiler; whether there was one."""
+        was_compiled = self._terms != self._plain
+        self._terms = self._plain
+        return was_compiled
 
     def _plain(self, *numbers: Tensor) -> Terms:
         self.draws.load(numbers)

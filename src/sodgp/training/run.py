@@ -43,7 +43,7 @@ class Settings:
     capture : bool
         Record the step as a CUDA graph where there is a CUDA device.
     compile : bool
-        Let PyTorch's compiler fuse small operations first: about a minute once, for long runs.
+        Let PyTorch's compiler fuse small operations first: 10 to 60 seconds once, for long runs.
     reselection : Reselection, optional
         When and how to choose the subset anew.
     """

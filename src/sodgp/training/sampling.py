@@ -76,6 +76,10 @@ class SamplingStep:
         halvings = round(math.log2(self.schedule.at(int(self.iteration) + 1) / rate))
         self.step_size.fill_(0.5**halvings * self.method.step_size)
 
+    def fall_back(self) -> bool:
+        """Nothing to fall back to: this step is plain."""
+        return False
+
     def __call__(self) -> Terms:
         """Step once; the terms before the step, averaged over chains, [*replicates].
 

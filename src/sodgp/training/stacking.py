@@ -53,6 +53,8 @@ def stack(inference: Inference, problems: Sequence[Problem], singles: Sequence[D
     # The initial values come from the single models; `data=None` only sizes this one.
     model = inference.build(together, None, torch.Generator())
     parts = [_tensors(single) for single in singles]
+    if set(parts[0]) != set(_tensors(model)):
+        raise ConfigurationError("the kernel cannot be given a replicate axis; fit the models one by one.")
     with torch.no_grad():
         for name, tensor in _tensors(model).items():
             if tensor.shape != parts[0][name].shape:

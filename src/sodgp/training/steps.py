@@ -28,6 +28,10 @@ class Step(Protocol):
         """Use this rate from now on."""
         ...
 
+    def fall_back(self) -> bool:
+        """From now on step plainly, where a failed factorisation gets more jitter; whether anything changed."""
+        ...
+
     def __call__(self) -> Terms:
         """Step once; the terms before the step, detached, each of shape [*replicates]."""
         ...
@@ -63,6 +67,11 @@ class EagerStep:
         for group in self.optimizer.param_groups:
             group["lr"] = rate
 
+    def fall_back(self) -> bool:
+        """Give up a compiled objective, in which a failed factorisation becomes NaN."""
+        give_up = getattr(self.objective, "fall_back", None)
+        return bool(give_up()) if give_up is not None else False
+
     def __call__(self) -> Terms:
         """Step once.
 
@@ -86,7 +95,7 @@ class EagerStep:
 class CapturedStep:
     """The same step, recorded once as a CUDA graph: forward, backward and Adam replay without the host.
 
-    On a GPU a step is about a thousand tiny kernels, and launching them one by one takes most of the time. The numbers
+    On a GPU a step is several hundred tiny kernels, and launching them one by one takes most of the time. The numbers
     are those of `EagerStep`: parameters, optimiser and generators are put back after the recording.
 
     Parameters
@@ -114,14 +123,26 @@ class CapturedStep:
         for generator in generators:
             self._graph.register_generator_state(generator)
         self._terms = self._record(generators)
+        self._is_recorded = True
 
     def set_learning_rate(self, rate: float) -> None:
         """Use this rate from now on."""
         self._rate.fill_(rate)
 
+    def fall_back(self) -> bool:
+        """Give up the recording, in which a failed factorisation becomes NaN, and the compiler."""
+        was_recorded, self._is_recorded = self._is_recorded, False
+        give_up = getattr(self.objective, "fall_back", None)
+        if give_up is not None:
+            give_up()
+        return was_recorded
+
     def __call__(self) -> Terms:
         """Replay the step; a failed factorisation shows as NaN, which the training loop finds at its next look."""
         self.advance()
+        if not self._is_recorded:
+            self.optimizer.zero_grad(set_to_none=True)
+            return self._once()
         self._graph.replay()
         return self._terms
 
