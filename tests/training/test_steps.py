@@ -1,10 +1,16 @@
 """A step is Adam on minus the bound, and a snapshot brings back everything that it changed."""
 
+import dataclasses
+
+import numpy as np
 import pytest
 import torch
 from torch import nn
 
-from sodgp.errors import NumericalError
+from sodgp import DeepGPRegressor
+from sodgp.draws import TapeDraws
+from sodgp.errors import NumericalError, NumericalWarning
+from sodgp.training import run
 from sodgp.training.steps import EagerStep, Snapshot
 
 
@@ -88,3 +94,24 @@ def test_every_step_advances_the_batch_first():
     step = EagerStep(model, lambda: calls.append("objective") or model.terms(), 0.1, lambda: calls.append("advance"))
     step()
     assert calls == ["advance", "objective"]
+
+
+def test_a_step_that_cannot_be_recorded_runs_plainly_with_a_warning(monkeypatch):
+    class Device:
+        """Only pretended: where there is no GPU a recording fails for certain."""
+
+        type = "cuda"
+
+    def refuse(*_):
+        raise RuntimeError("operation not permitted when stream is capturing")
+
+    monkeypatch.setattr(run, "CapturedStep", refuse)
+    estimator = DeepGPRegressor(max_iter=1, subset_size=4, random_state=0)
+    problem, settings = estimator._prepare(np.linspace(0, 1, 12)[:, None], np.linspace(0, 1, 12))
+    model = estimator._method.build(problem.architecture, problem.data, torch.Generator())
+    batcher = run.Batcher(problem.data, settings.batch_rows, [torch.Generator()])
+    monkeypatch.setattr(run, "_generators", lambda seeds, device: [torch.Generator()])
+    monkeypatch.setattr(run, "TapeDraws", lambda g, n, dtype, device: TapeDraws(g, n, dtype=dtype))
+    with pytest.warns(NumericalWarning, match="not permitted when stream is capturing"):
+        step = run.training_step(estimator._method, model, batcher, [0], dataclasses.replace(settings, device=Device()))
+    assert isinstance(step, EagerStep)

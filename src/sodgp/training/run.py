@@ -6,13 +6,14 @@ have had alone, to rounding.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
 
 from sodgp.draws import FreshDraws, TapeDraws
-from sodgp.errors import NumericalError
+from sodgp.errors import NumericalError, NumericalWarning
 from sodgp.inference.base import Inference
 from sodgp.inference.sghmc import StochasticGradientHMC
 from sodgp.model import DeepGP
@@ -153,7 +154,15 @@ def training_step(
     tape = TapeDraws(_one_or_many(generators), settings.n_samples, dtype=dtype, device=settings.device)
     objective = Objective(inference, model, batcher, tape, compile=settings.compile)
     if settings.device.type == "cuda" and settings.capture and model.is_captureable:
-        return CapturedStep(model, objective, settings.learning_rate, batcher.advance, generators)
+        try:
+            return CapturedStep(model, objective, settings.learning_rate, batcher.advance, generators)
+        except RuntimeError as error:
+            reason = str(error).splitlines()[0]
+            warnings.warn(
+                f"the step could not be recorded as a CUDA graph and runs plainly, which is slower: {reason}",
+                NumericalWarning,
+                stacklevel=2,
+            )
     return EagerStep(model, objective, settings.learning_rate, batcher.advance)
 
 

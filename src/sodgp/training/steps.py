@@ -156,21 +156,22 @@ class CapturedStep:
     def _record(self, generators: Sequence[torch.Generator]) -> Terms:
         start = Snapshot(self.parameters, self.optimizer)
         states = [generator.get_state() for generator in generators]
-        # Libraries allocate their workspaces in the first calls, which a recording must not contain.
-        side = torch.cuda.Stream()
-        side.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(side):
-            for _ in range(_WARM_UP):
-                self.optimizer.zero_grad(set_to_none=True)
-                self._once()
-        torch.cuda.current_stream().wait_stream(side)
-        self.optimizer.zero_grad(set_to_none=True)
-        with torch.cuda.graph(self._graph):
-            terms = self._once()
-        start.restore(self.parameters, self.optimizer)
-        for generator, state in zip(generators, states, strict=True):
-            generator.set_state(state)
-        return terms
+        try:
+            # Libraries allocate their workspaces in the first calls, which a recording must not contain.
+            side = torch.cuda.Stream()
+            side.wait_stream(torch.cuda.current_stream())
+            with torch.cuda.stream(side):
+                for _ in range(_WARM_UP):
+                    self.optimizer.zero_grad(set_to_none=True)
+                    self._once()
+            torch.cuda.current_stream().wait_stream(side)
+            self.optimizer.zero_grad(set_to_none=True)
+            with torch.cuda.graph(self._graph):
+                return self._once()
+        finally:
+            start.restore(self.parameters, self.optimizer)
+            for generator, state in zip(generators, states, strict=True):
+                generator.set_state(state)
 
 
 class Snapshot:
