@@ -89,6 +89,7 @@ class DeepGPRegressor(Predictions, MultiOutputMixin, RegressorMixin, BaseEstimat
     batch_size : int, default=2000
         Rows that a step sees, the subset counted in; the whole data where they fit.
     learning_rate : float, default=0.03
+        Of Adam. SGHMC's authors use 0.01 for its hyper-parameters.
     schedule : {"cosine", "constant"}, default="cosine"
         ``"cosine"`` holds the learning rate for half of the run and then lets it fall to one hundredth.
     n_restarts : int, default=1

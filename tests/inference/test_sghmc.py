@@ -271,7 +271,14 @@ def test_a_sampler_that_runs_away_after_burn_in(factor):
 
 
 def regressor(n_layers, **options):
-    small = {"max_iter": 60, "n_posterior_samples": 16, "thinning": 3, "n_predict_samples": 8, "subset_size": 8}
+    small = {
+        "max_iter": 60,
+        "learning_rate": 0.01,
+        "n_posterior_samples": 16,
+        "thinning": 3,
+        "n_predict_samples": 8,
+        "subset_size": 8,
+    }
     return DeepGPRegressor(inference="sghmc", n_layers=n_layers, **{"random_state": 0, **small, **options})
 
 
