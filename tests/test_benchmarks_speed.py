@@ -21,10 +21,11 @@ from benchmarks.speed.machine import describe_machine
 from benchmarks.speed.measure import interleaved_rounds, warm_up
 from benchmarks.speed.memory import cpu_peak
 from benchmarks.speed.ours import LEARNING_RATE, _problem, our_replicated_step, our_step
-from benchmarks.speed.peers import TutorialDeepGP, gpytorch_step
+from benchmarks.speed.peers import gpytorch_step
 from benchmarks.speed.report import disturbances, markdown, ratios, summary
 from benchmarks.speed.shapes import DEFAULT_SHAPES, SHAPES, synthetic_data
 
+from sodgp.bench.tutorial import TutorialDeepGP
 from sodgp.inference.dsvi import DoublyStochastic
 from sodgp.inference.sod import SubsetOfData
 from sodgp.training.run import Settings, fit
@@ -114,7 +115,7 @@ def test_replicates_step_together(inference):
 
 
 def test_the_peer_has_the_same_sizes():
-    model = TutorialDeepGP(TINY3).double()
+    model = TutorialDeepGP(list(TINY3.input_dims), TINY3.size).double()
     strategies = [layer.variational_strategy for layer in model.layers]
     assert [tuple(s.inducing_points.shape) for s in strategies] == [(2, 6, 3), (2, 6, 2), (6, 2)]
     state = torch.random.get_rng_state()

@@ -14,10 +14,9 @@ from sodgp.draws import Draws
 from sodgp.errors import InputError
 from sodgp.factor import factorise
 from sodgp.inference.base import Batch, Terms, TrainingSet, with_log_prior
-from sodgp.inference.dsvi import inducing_start
+from sodgp.inference.dsvi import inducing_start, linear_path
 from sodgp.layers.inducing import InducingLayer, Moments
 from sodgp.layers.latent import LatentLayer, expected_squared_error
-from sodgp.layers.means import linear_weights
 from sodgp.layers.psi import psi1, rbf_of
 from sodgp.layers.subset import Points
 from sodgp.model import DeepGP
@@ -73,7 +72,7 @@ class MeanField:
         start, replicates = architecture.initialization, architecture.replicates
         Z = inducing_start(architecture, data, generator)
         X = Z.new_empty(*replicates, 0, architecture.input_dim) if data is None else data.X_r.to(Z)
-        weights = _path(architecture, data)
+        weights = linear_path(architecture, data)
         layers: list[InducingLayer] = []
         for index, W in enumerate(weights):
             carried, X = Z @ W, _spread(X @ W, generator)
@@ -165,19 +164,6 @@ def _log_density(error: Tensor, noise_variance: Tensor, n_rows: int) -> Tensor:
     """sum_nd E log N(t_nd; f_nd, noise_d) from squared errors [..., 1, D] and noises [..., 1, D or 1]: [...]."""
     values = n_rows * (math.log(2.0 * math.pi) + noise_variance.log()) + error / noise_variance
     return -0.5 * values.sum(-1).squeeze(-1)
-
-
-def _path(architecture: Architecture, data: TrainingSet | None) -> list[Tensor]:
-    """Linear maps along which q(Z^l) and the inducing inputs start: the layers' means, or where all are zero, PCA."""
-    weights = [W.to(architecture.dtype) for W in architecture.mean_weights]
-    if data is None or not weights or any(bool(W.any()) for W in weights):
-        return weights
-    inputs = data.X_r.reshape(-1, *data.X_r.shape[-2:]).double().cpu()
-    paths = [linear_weights(X, architecture.widths[:-1]) for X in inputs]
-    return [
-        torch.stack(maps).reshape(*architecture.replicates, *maps[0].shape).to(architecture.dtype)
-        for maps in zip(*paths, strict=True)
-    ]
 
 
 def _spread(mean: Tensor, generator: torch.Generator) -> Tensor:
