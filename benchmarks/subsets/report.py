@@ -39,27 +39,35 @@ def draw(records: Sequence[Record], times: Sequence[Record], out: Path) -> list[
     written = []
     data_sets = _values([r for r in records if "nlpp" in r], "data")
     if data_sets:
-        figure = Figure(figsize=(3.6 * len(data_sets), 3.4), layout="constrained")
+        figure = Figure(figsize=(3.6 * len(data_sets) + 1.4, 3.4), layout="constrained")
         for place, data in enumerate(data_sets, start=1):
             axes = figure.add_subplot(1, len(data_sets), place, title=data, xlabel="M", xscale="log")
             for selector in _values(records, "selector"):
                 good = [r for r in records if _is(r, data, selector) and "nlpp" in r]
                 axes.plot([r["cell"]["size"] for r in good], [np.mean(r["nlpp"]) for r in good], "o-", label=selector)
+            _mark_values(axes, sorted({r["cell"]["size"] for r in records}))
             if place == 1:
                 axes.set_ylabel("test NLPP")
-                axes.legend(fontsize="small")
+                figure.legend(*axes.get_legend_handles_labels(), loc="outside right center", fontsize="small")
         figure.savefig(out / "nlpp.png", dpi=150)
         written.append(out / "nlpp.png")
     if times:
-        figure = Figure(figsize=(5.0, 3.6), layout="constrained")
+        figure = Figure(figsize=(6.4, 3.6), layout="constrained")
         axes = figure.add_subplot(xlabel="N", ylabel="seconds", xscale="log", yscale="log")
         for selector in dict.fromkeys(t["selector"] for t in times):
             own = [t for t in times if t["selector"] == selector]
             axes.plot([t["rows"] for t in own], [t["seconds"] for t in own], "o-", label=selector)
-        axes.legend(fontsize="small")
+        _mark_values(axes, sorted({t["rows"] for t in times}))
+        figure.legend(loc="outside right center", fontsize="small")
         figure.savefig(out / "selection-time.png", dpi=150)
         written.append(out / "selection-time.png")
     return written
+
+
+def _mark_values(axes: Any, values: Sequence[int]) -> None:
+    """Ticks at the sizes that were run, as plain numbers, and none between."""
+    axes.set_xticks(values, [f"{value:,}" for value in values])
+    axes.tick_params(axis="x", which="minor", bottom=False, labelbottom=False)
 
 
 def _scores(records: Sequence[Record], data: str) -> str:
