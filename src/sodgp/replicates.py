@@ -21,7 +21,7 @@ def fit_replicates(estimators: Sequence[Any], data: Sequence[tuple[Any, Any]], *
     Parameters
     ----------
     estimators : sequence of DeepGPRegressor
-        Equal in all options but `random_state`.
+        Equal in all options but `random_state` and, where the subset stays, `subset`.
     data : sequence of (X, y)
         One for each estimator, with equal numbers of rows and columns.
     capture : bool
@@ -50,7 +50,9 @@ def fit_replicates(estimators: Sequence[Any], data: Sequence[tuple[Any, Any]], *
         raise ConfigurationError(f"{len(estimators)} estimators need as many data sets, not {len(data)}.")
     if len({id(estimator) for estimator in estimators}) < len(estimators):
         raise ConfigurationError("every replicate must be an estimator of its own; use sklearn.base.clone.")
-    options = [{k: v for k, v in e.get_params(deep=False).items() if k != "random_state"} for e in estimators]
+    # What is done before training may differ: the program sees the rows of the subset, not how they were chosen.
+    free = {"random_state", "subset"} if estimators[0].reselect_every is None else {"random_state"}
+    options = [{k: v for k, v in e.get_params(deep=False).items() if k not in free} for e in estimators]
     different = sorted(
         {k for other in options for k, v in other.items() if v is not options[0][k] and v != options[0][k]}
     )

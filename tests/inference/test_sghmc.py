@@ -215,9 +215,9 @@ def test_a_replicate_equals_the_single_run():
         layer.mean.weight = torch.stack([single.model.layers[i].mean.weight for single in singles])
     draws = FreshDraws([generator(10 * r + 1) for r in range(2)], 2)
     batcher = Batcher(data, 12, [generator(10 * r + 2) for r in range(2)])
-    history, _ = fit_by_sampling(model, method, batcher, draws, constant(12))
+    history, _ = fit_by_sampling(SamplingStep(model, method, batcher, draws, constant(12)))
     for r, s in enumerate(singles):
-        (alone,) = fit_by_sampling(s.model, method, s.batcher, s.draws, constant(12))
+        (alone,) = fit_by_sampling(SamplingStep(s.model, method, s.batcher, s.draws, constant(12)))
         assert alone.terms.keys() == history.terms.keys() == {"log_density", "log_prior_u"}
         for name, value in s.model.state_dict().items():
             if not name.endswith("bound") and "mean.weight" not in name:

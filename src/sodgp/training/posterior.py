@@ -7,13 +7,11 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from sodgp.draws import Draws
 from sodgp.errors import CholeskyError, NumericalError, SamplerDivergedError
 from sodgp.inference.diagnostics import FloatArray, SamplerDiagnostics, over_chains
-from sodgp.inference.sghmc import SamplerInfo, StochasticGradientHMC, unflatten
+from sodgp.inference.sghmc import SamplerInfo, unflatten
 from sodgp.model import DeepGP
-from sodgp.training.batches import Batcher
-from sodgp.training.loop import Callback, History, Schedule, train
+from sodgp.training.loop import Callback, History, train
 from sodgp.training.sampling import ADVICE, SamplingStep
 
 # Mean p^2 over its stationary variance: a sampler this hot jumps about, even where it stays within bounds.
@@ -22,16 +20,8 @@ _DIAGNOSED_ROWS = 16
 _MAX_HALVINGS = 6
 
 
-def fit_by_sampling(
-    model: DeepGP,
-    method: StochasticGradientHMC,
-    batcher: Batcher,
-    draws: Draws,
-    schedule: Schedule,
-    *,
-    callbacks: Sequence[Callback] = (),
-) -> list[History]:
-    """Burn in for `schedule.max_iter` iterations, then fill the model's ``posterior_draws`` and ``diagnostics``.
+def fit_by_sampling(step: SamplingStep, *, callbacks: Sequence[Callback] = ()) -> list[History]:
+    """Burn in for the iterations of the step's schedule, then fill the model's ``posterior_draws`` and ``diagnostics``.
 
     Hyper-parameters and adaptation move in burn-in only. Progress and callbacks see burn-in; the
     ``n_draws / n_chains * thinning`` transitions behind it are about half as dear each. One `History` a replicate.
@@ -41,9 +31,9 @@ def fit_by_sampling(
     SamplerDivergedError
         When the sampler runs away with smaller and smaller steps too.
     """
-    step = SamplingStep(model, method, batcher, draws, schedule)
+    model = step.model
     try:
-        histories = train(step, model, schedule, replicates=model.replicates.numel(), callbacks=callbacks)
+        histories = train(step, model, step.schedule, replicates=model.replicates.numel(), callbacks=callbacks)
     except (CholeskyError, SamplerDivergedError):
         raise
     except NumericalError as error:
@@ -78,19 +68,17 @@ def collect(step: SamplingStep) -> tuple[Tensor, Tensor, SamplerInfo]:
 
 
 def _try_to_collect(step: SamplingStep) -> tuple[Tensor, Tensor, SamplerInfo] | None:
-    positions, potentials, temperatures = [], [], []
+    positions, potentials, temperature = [], [], torch.zeros((), device=step.step_size.device)
     for _ in range(step.method.n_draws // step.method.n_chains):
         for _ in range(step.method.thinning):
-            step.batcher.advance()
-            terms, info = step.sample(adapt=False)
-            temperatures.append(info.temperature)
-        potential = -torch.stack(list(terms.values())).sum(0)
+            potential, info = step.sample_frozen()
+            temperature = temperature + info.temperature
         # The only wait for the device: once for every draw that is kept.
         if not bool(step.is_sane(potential, info).all()):
             return None
         positions.append(step.state.position.detach().clone())
-        potentials.append(potential)
-    temperature = torch.stack(temperatures).mean(0)
+        potentials.append(potential.clone())
+    temperature = temperature / (len(positions) * step.method.thinning)
     if not bool((temperature < _LARGEST_TEMPERATURE).all()):
         return None
     return torch.stack(positions, -2), torch.stack(potentials, -1), info._replace(temperature=temperature)

@@ -6,14 +6,13 @@ have had alone, to rounding.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
 
 from sodgp.draws import FreshDraws, TapeDraws
-from sodgp.errors import NumericalError, NumericalWarning
+from sodgp.errors import NumericalError
 from sodgp.inference.base import Inference
 from sodgp.inference.sghmc import StochasticGradientHMC
 from sodgp.model import DeepGP
@@ -22,8 +21,9 @@ from sodgp.training.loop import Callback, History, Schedule, train
 from sodgp.training.objective import Objective
 from sodgp.training.posterior import fit_by_sampling
 from sodgp.training.reselect import Reselection, Reselector
+from sodgp.training.sampling import SamplingStep
 from sodgp.training.stacking import Problem, stack, stack_data, unstack
-from sodgp.training.steps import CapturedStep, EagerStep, Step
+from sodgp.training.steps import CapturedStep, EagerStep, Step, warn_of_no_recording
 
 
 @dataclass(frozen=True)
@@ -116,9 +116,12 @@ def fit(inference: Inference, problems: Sequence[Problem], settings: Settings) -
     try:
         if isinstance(inference, StochasticGradientHMC):
             dtype = problems[0].architecture.dtype
-            owner = _one_or_many(_generators(seeds, settings.device))
-            fresh = FreshDraws(owner, inference.n_chains, dtype=dtype, device=settings.device)
-            histories = fit_by_sampling(model, inference, batcher, fresh, schedule, callbacks=settings.callbacks)
+            generators = _generators(seeds, settings.device)
+            fresh = FreshDraws(_one_or_many(generators), inference.n_chains, dtype=dtype, device=settings.device)
+            sampler = SamplingStep(model, inference, batcher, fresh, schedule)
+            if _is_to_be_recorded(model, settings):
+                sampler.record(generators)
+            histories = fit_by_sampling(sampler, callbacks=settings.callbacks)
         else:
             step = training_step(inference, model, batcher, seeds, settings)
             histories = train(
@@ -153,17 +156,16 @@ def training_step(
     dtype = model.likelihood.raw_noise.dtype
     tape = TapeDraws(_one_or_many(generators), settings.n_samples, dtype=dtype, device=settings.device)
     objective = Objective(inference, model, batcher, tape, compile=settings.compile)
-    if settings.device.type == "cuda" and settings.capture and model.is_captureable:
+    if _is_to_be_recorded(model, settings):
         try:
             return CapturedStep(model, objective, settings.learning_rate, batcher.advance, generators)
         except RuntimeError as error:
-            reason = str(error).splitlines()[0]
-            warnings.warn(
-                f"the step could not be recorded as a CUDA graph and runs plainly, which is slower: {reason}",
-                NumericalWarning,
-                stacklevel=2,
-            )
+            warn_of_no_recording(error)
     return EagerStep(model, objective, settings.learning_rate, batcher.advance)
+
+
+def _is_to_be_recorded(model: DeepGP, settings: Settings) -> bool:
+    return settings.device.type == "cuda" and settings.capture and model.is_captureable
 
 
 def _generators(seeds: Sequence[int], device: torch.device) -> list[torch.Generator]:

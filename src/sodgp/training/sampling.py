@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor, nn
@@ -22,7 +23,7 @@ from sodgp.inference.sghmc import (
 from sodgp.model import DeepGP
 from sodgp.training.batches import Batcher
 from sodgp.training.loop import Schedule
-from sodgp.training.steps import Snapshot
+from sodgp.training.steps import Recording, Snapshot, warn_of_no_recording
 
 # By how much the potential may rise above its start, for every target and every number sampled.
 _NATS_A_NUMBER = 10.0
@@ -53,10 +54,15 @@ class SamplingStep:
     ) -> None:
         self.model, self.method, self.batcher, self.draws, self.schedule = model, method, batcher, draws, schedule
         hyper_parameters = [p for p in model.parameters() if p.requires_grad]
-        self.optimizer: torch.optim.Optimizer = torch.optim.Adam(
-            hyper_parameters, lr=schedule.learning_rate, fused=True
-        )
         like = model.last.q_mean
+        # On CUDA the rate is a tensor, which a recorded step reads anew at every replay.
+        self._rate = torch.tensor(schedule.learning_rate, device=like.device) if like.is_cuda else None
+        self.optimizer: torch.optim.Optimizer = torch.optim.Adam(
+            hyper_parameters,
+            lr=schedule.learning_rate if self._rate is None else self._rate,
+            fused=True,
+            capturable=like.is_cuda,
+        )
         origin = flatten([layer.q_mean for layer in model.layers]).unsqueeze(-2)
         origin = origin.expand(*model.replicates, method.n_chains, -1)
         self.state = SamplerState(*(_constant(part) for part in start(origin)))
@@ -67,18 +73,39 @@ class SamplingStep:
         self._first = origin[..., 0].clone()
         self._margin = _NATS_A_NUMBER * (batcher.data.y_r.shape[-2:].numel() + origin.shape[-1])
         self.parameters = [*hyper_parameters, *self._sampler()]
+        self._burn_in: Callable[[], Terms] = self._once
+        self._frozen: Callable[[], Terms] = self._once_frozen
+
+    def record(self, generators: Sequence[torch.Generator]) -> None:
+        """Record both kinds of step as CUDA graphs; where that cannot be done, warn and go on plainly.
+
+        Parameters
+        ----------
+        generators : sequence of torch.Generator
+            Those of the draws.
+        """
+        try:
+            arguments = self.parameters, self.optimizer, generators
+            self._burn_in, self._frozen = Recording(self._once, *arguments), Recording(self._once_frozen, *arguments)
+        except RuntimeError as error:
+            self.fall_back()
+            warn_of_no_recording(error)
 
     def set_learning_rate(self, rate: float) -> None:
         """Use this rate for Adam, and the step size divided by what the loop has divided its rate by."""
-        for group in self.optimizer.param_groups:
-            group["lr"] = rate
+        if self._rate is None:
+            self.optimizer.param_groups[0]["lr"] = rate
+        else:
+            self._rate.fill_(rate)
         # The loop halves its rate, and rounds it to single precision.
         halvings = round(math.log2(self.schedule.at(int(self.iteration) + 1) / rate))
         self.step_size.fill_(0.5**halvings * self.method.step_size)
 
     def fall_back(self) -> bool:
-        """Nothing to fall back to: this step is plain."""
-        return False
+        """Give up the recordings, in which a failed factorisation becomes NaN."""
+        was_recorded = isinstance(self._burn_in, Recording)
+        self._burn_in, self._frozen = self._once, self._once_frozen
+        return was_recorded
 
     def __call__(self) -> Terms:
         """Step once; the terms before the step, averaged over chains, [*replicates].
@@ -90,17 +117,34 @@ class SamplingStep:
         """
         self.batcher.advance()
         self.iteration.add_(1)
+        terms = self._burn_in()
+        total = torch.stack(list(terms.values())).sum()
+        if not total.is_cuda and not bool(torch.isfinite(total)):
+            raise SamplerDivergedError(f"the sampler left every sane region. {ADVICE}")
+        return terms
+
+    def sample_frozen(self) -> tuple[Tensor, SamplerInfo]:
+        """One transition on the next batch with nothing adapted; the potential before it, [*replicates, C].
+
+        The next call overwrites what a recorded step gives.
+        """
+        self.batcher.advance()
+        values = self._frozen()
+        return values["potential"], SamplerInfo(*(values[name] for name in SamplerInfo._fields))
+
+    def _once(self) -> Terms:
         values, info = self.sample(adapt=True)
         terms = {name: value.mean(-1) for name, value in values.items()}
         # The posterior's typical potential is below that of u = 0 but for half a nat a coordinate.
         potential = -torch.stack(list(values.values())).sum(0)
         self._first.copy_(torch.where(self.count == 0, potential, self._first))
         terms["log_density"] = torch.where(self.is_sane(potential, info).all(-1), terms["log_density"], torch.nan)
-        total = torch.stack(list(terms.values())).sum()
-        if not total.is_cuda and not bool(torch.isfinite(total)):
-            raise SamplerDivergedError(f"the sampler left every sane region. {ADVICE}")
         self._update_hyper_parameters()
         return terms
+
+    def _once_frozen(self) -> Terms:
+        values, info = self.sample(adapt=False)
+        return {"potential": -torch.stack(list(values.values())).sum(0), **info._asdict()}
 
     def sample(self, *, adapt: bool) -> tuple[Terms, SamplerInfo]:
         """One transition; minus the potential before it, term by term and chain by chain, [*replicates, C]."""

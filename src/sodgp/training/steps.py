@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
 import torch
 from torch import Tensor, nn
 
-from sodgp.errors import NumericalError
+from sodgp.errors import NumericalError, NumericalWarning
 from sodgp.inference.base import Terms
 
 _WARM_UP = 3
@@ -119,11 +120,7 @@ class CapturedStep:
         self.parameters = [p for p in model.parameters() if p.requires_grad]
         self._rate = torch.tensor(learning_rate, device=self.parameters[0].device)
         self.optimizer = torch.optim.Adam(self.parameters, lr=self._rate, fused=True, capturable=True)
-        self._graph = torch.cuda.CUDAGraph()
-        for generator in generators:
-            self._graph.register_generator_state(generator)
-        self._terms = self._record(generators)
-        self._is_recorded = True
+        self._recording: Recording | None = Recording(self._once, self.parameters, self.optimizer, generators)
 
     def set_learning_rate(self, rate: float) -> None:
         """Use this rate from now on."""
@@ -131,7 +128,7 @@ class CapturedStep:
 
     def fall_back(self) -> bool:
         """Give up the recording, in which a failed factorisation becomes NaN, and the compiler."""
-        was_recorded, self._is_recorded = self._is_recorded, False
+        was_recorded, self._recording = self._recording is not None, None
         give_up = getattr(self.objective, "fall_back", None)
         if give_up is not None:
             give_up()
@@ -140,21 +137,50 @@ class CapturedStep:
     def __call__(self) -> Terms:
         """Replay the step; a failed factorisation shows as NaN, which the training loop finds at its next look."""
         self.advance()
-        if not self._is_recorded:
-            self.optimizer.zero_grad(set_to_none=True)
-            return self._once()
-        self._graph.replay()
-        return self._terms
+        return self._once() if self._recording is None else self._recording()
 
     def _once(self) -> Terms:
+        self.optimizer.zero_grad(set_to_none=True)
         terms = self.objective()
         loss = -torch.stack(list(terms.values())).sum()
         loss.backward()
         self.optimizer.step()
         return {name: value.detach() for name, value in terms.items()}
 
-    def _record(self, generators: Sequence[torch.Generator]) -> Terms:
-        start = Snapshot(self.parameters, self.optimizer)
+
+class Recording:
+    """A function of nothing, recorded once as a CUDA graph and replayed at every call.
+
+    Recording it runs it a few times; parameters, optimiser and generators are put back afterwards.
+
+    Parameters
+    ----------
+    once : function () -> dict of Tensor
+        Reads and writes tensors in place, and never waits for the device.
+    parameters : sequence of nn.Parameter
+        All that it changes,
+    optimizer : torch.optim.Optimizer
+        with the state that goes with them.
+    generators : sequence of torch.Generator
+        The CUDA generators that it draws from.
+
+    Raises
+    ------
+    RuntimeError
+        When something in it cannot be recorded.
+    """
+
+    def __init__(
+        self,
+        once: Callable[[], Terms],
+        parameters: Sequence[nn.Parameter],
+        optimizer: torch.optim.Optimizer,
+        generators: Sequence[torch.Generator],
+    ) -> None:
+        self._graph = torch.cuda.CUDAGraph()
+        for generator in generators:
+            self._graph.register_generator_state(generator)
+        start = Snapshot(parameters, optimizer)
         states = [generator.get_state() for generator in generators]
         try:
             # Libraries allocate their workspaces in the first calls, which a recording must not contain.
@@ -162,16 +188,29 @@ class CapturedStep:
             side.wait_stream(torch.cuda.current_stream())
             with torch.cuda.stream(side):
                 for _ in range(_WARM_UP):
-                    self.optimizer.zero_grad(set_to_none=True)
-                    self._once()
+                    once()
             torch.cuda.current_stream().wait_stream(side)
-            self.optimizer.zero_grad(set_to_none=True)
             with torch.cuda.graph(self._graph):
-                return self._once()
+                self._values = once()
         finally:
-            start.restore(self.parameters, self.optimizer)
+            start.restore(parameters, optimizer)
             for generator, state in zip(generators, states, strict=True):
                 generator.set_state(state)
+
+    def __call__(self) -> Terms:
+        """Run it; the next call overwrites the values."""
+        self._graph.replay()
+        return self._values
+
+
+def warn_of_no_recording(error: RuntimeError) -> None:
+    """Say that a step runs plainly, and why."""
+    warnings.warn(
+        f"the step could not be recorded as a CUDA graph and runs plainly, which is slower:"
+        f" {str(error).splitlines()[0]}",
+        NumericalWarning,
+        stacklevel=3,
+    )
 
 
 class Snapshot:
