@@ -48,12 +48,12 @@ def test_a_run_leaves_cells_a_table_and_a_picture(table, tmp_path, capsys):
 
 def test_a_second_run_goes_on_where_the_first_ended(table, tmp_path, monkeypatch, capsys):
     assert main([*TINY, "--out", str(tmp_path), "--budget", "0"]) == 0
-    assert "the time is up before cell 1 of 4" in capsys.readouterr().out
+    assert "the time is up after cell 0 of 4" in capsys.readouterr().out
     assert main([*TINY[:2], "--selectors", "kmeans", *TINY[5:], "--out", str(tmp_path)]) == 0
     computed = []
     compute = cells.compute
     monkeypatch.setattr(
-        "benchmarks.subsets.__main__.compute", lambda cell, *a, **k: computed.append(cell) or compute(cell, *a, **k)
+        "benchmarks.subsets.__main__.compute", lambda group, *a, **k: computed.extend(group) or compute(group, *a, **k)
     )
     (tmp_path / "cells" / "energy-kmeans-5.json").write_text("{")
     assert main([*TINY, "--out", str(tmp_path)]) == 0
@@ -71,18 +71,27 @@ def test_other_settings_are_other_results(tmp_path):
 
 def test_moving_subsets_and_failures_are_recorded(table, monkeypatch):
     cell = Cell("energy", "leverage", 5)
-    moving = cells.compute(cell, Settings(4, 2, 1, reselect_every=1), device="cpu")
+    (moving,) = cells.compute([cell], Settings(4, 2, 1, reselect_every=1), device="cpu")
     assert len(moving["nlpp"]) == 2
 
     def fails(*_, **__):
         raise NumericalError("ran away")
 
     monkeypatch.setattr(cells, "fit_replicates", fails)
-    failed = cells.compute(cell, Settings(4, 2, 1), device="cpu")
+    failed, other = cells.compute([cell, Cell("energy", "dpp", 5)], Settings(4, 2, 1), device="cpu")
+    assert other["cell"]["selector"] == "dpp"
     assert failed["error"] == "ran away"
     report = markdown([failed], [], 3)
     assert "| leverage | failed |" in report
     assert "Not complete: 3 cells" in report
+
+
+def test_selectors_that_share_a_program_have_their_own_results(table):
+    group = [Cell("energy", name, 5) for name in ("kmeans", "leverage")]
+    together = cells.compute(group, Settings(4, 2, 1), device="cpu")
+    for cell, record in zip(group, together, strict=True):
+        (alone,) = cells.compute([cell], Settings(4, 2, 1), device="cpu")
+        np.testing.assert_allclose(record["nlpp"], alone["nlpp"], rtol=1e-9)
 
 
 def test_a_missing_table_is_one_line(tmp_path, monkeypatch, capsys):

@@ -48,16 +48,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run(cells: Sequence[Cell], settings: Settings, options: argparse.Namespace, ends: float) -> None:
-    for number, cell in enumerate(cells, start=1):
-        if finished(cell, settings, options.out) is not None:
-            continue
+    missing = [cell for cell in cells if finished(cell, settings, options.out) is None]
+    # On a GPU all selectors of one data set and size share a program; where they move, each moves in its own way.
+    together = options.device == "cuda" and settings.reselect_every is None
+    groups: dict[tuple[object, ...], list[Cell]] = {}
+    for cell in missing:
+        groups.setdefault((cell.data, cell.size, None if together else cell.selector), []).append(cell)
+    done = len(cells) - len(missing)
+    for group in groups.values():
         if time.perf_counter() >= ends:
-            print(f"the time is up before cell {number} of {len(cells)}; run the same command again to go on.")
+            print(f"the time is up after cell {done} of {len(cells)}; run the same command again to go on.")
             return
-        record = compute(cell, settings, device=options.device)
-        store(record, cell.path(options.out))
-        outcome = record.get("error") or f"NLPP {sum(record['nlpp']) / len(record['nlpp']):.3f}"
-        print(f"{number}/{len(cells)} {asdict(cell)}: {outcome}, {record['seconds']:.0f} s", flush=True)
+        for cell, record in zip(group, compute(group, settings, device=options.device), strict=True):
+            store(record, cell.path(options.out))
+            done += 1
+            outcome = record.get("error") or f"NLPP {sum(record['nlpp']) / len(record['nlpp']):.3f}"
+            print(f"{done}/{len(cells)} {asdict(cell)}: {outcome}, {record['seconds']:.0f} s", flush=True)
 
 
 def _time(options: argparse.Namespace) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -67,42 +68,55 @@ def finished(cell: Cell, settings: Settings, out: Path) -> dict[str, Any] | None
     return record if same and record.get("cell") == asdict(cell) else None
 
 
-def compute(cell: Cell, settings: Settings, *, device: str, data_dir: str | None = None) -> dict[str, Any]:
-    """Fit and score all splits of a cell.
+def compute(
+    cells: Sequence[Cell], settings: Settings, *, device: str, data_dir: str | None = None
+) -> list[dict[str, Any]]:
+    """Fit and score all splits of cells of one data set and one subset size, in one program.
 
     Returns
     -------
-    dict
-        ``nlpp`` and ``rmse`` in original units and ``bound`` in nats, a list over the splits each; ``seconds`` for all
-        splits together. A fit that failed has ``error`` instead.
+    list of dict
+        For each cell ``nlpp`` and ``rmse`` in original units and ``bound`` in nats, a list over the splits each;
+        ``seconds`` is the cell's share of the time for all. A fit that failed has ``error`` instead; cells that fail
+        together are fitted one by one.
     """
-    table = load(cell.data, data_dir)
+    table = load(cells[0].data, data_dir)
     parts = [paper_split(len(table.X), split) for split in range(settings.splits)]
-    train = [rows[: settings.max_rows] for rows, _ in parts]
-    models = [
-        DeepGPRegressor(
-            n_layers=settings.layers,
-            subset=cell.selector,
-            subset_size=cell.size,
-            reselect_every=settings.reselect_every,
-            max_iter=settings.iterations,
-            device=device,
-            random_state=split,
-        )
-        for split in range(settings.splits)
-    ]
-    record: dict[str, Any] = {"cell": asdict(cell), "settings": asdict(settings), "device": device}
+    train, test = ([rows[: settings.max_rows] for rows in side] for side in zip(*parts, strict=True))
+    models = [_model(cell, settings, split, device) for cell in cells for split in range(settings.splits)]
     began = time.perf_counter()
+    error: NumericalError | None = None
     try:
-        fit_replicates(models, [(table.X[rows], table.y[rows]) for rows in train])
-    except NumericalError as error:
-        return {**record, "error": str(error), "seconds": time.perf_counter() - began}
-    record["seconds"] = time.perf_counter() - began
-    tests = [rows[: settings.max_rows] for _, rows in parts]
-    scores = [_scores(model, table.X[rows], table.y[rows]) for model, rows in zip(models, tests, strict=True)]
-    record |= {name: [score[name] for score in scores] for name in ("nlpp", "rmse")}
-    record["bound"] = [float(np.mean(model.history_.bound[-5:])) for model in models]
-    return record
+        fit_replicates(models, [(table.X[rows], table.y[rows]) for _ in cells for rows in train])
+    except NumericalError as failure:
+        if len(cells) > 1:
+            return [record for cell in cells for record in compute([cell], settings, device=device, data_dir=data_dir)]
+        error = failure
+    seconds = (time.perf_counter() - began) / len(cells)
+    records = []
+    for index, cell in enumerate(cells):
+        record = {"cell": asdict(cell), "settings": asdict(settings), "device": device, "seconds": seconds}
+        own = models[index * settings.splits : (index + 1) * settings.splits]
+        if error is not None:
+            record["error"] = str(error)
+        else:
+            scores = [_scores(model, table.X[rows], table.y[rows]) for model, rows in zip(own, test, strict=True)]
+            record |= {name: [score[name] for score in scores] for name in scores[0]}
+            record["bound"] = [float(np.mean(model.history_.bound[-5:])) for model in own]
+        records.append(record)
+    return records
+
+
+def _model(cell: Cell, settings: Settings, split: int, device: str) -> DeepGPRegressor:
+    return DeepGPRegressor(
+        n_layers=settings.layers,
+        subset=cell.selector,
+        subset_size=cell.size,
+        reselect_every=settings.reselect_every,
+        max_iter=settings.iterations,
+        device=device,
+        random_state=split,
+    )
 
 
 def store(record: dict[str, Any], path: Path) -> None:
