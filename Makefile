@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 JOBS ?= 2
 
-.PHONY: demo test lint types unit clean install
+.PHONY: demo test lint types unit docs clean install
 
 install: $(VENV)/.installed
 
@@ -30,5 +30,9 @@ unit: install
 
 test: lint types unit
 
+# The pages in site/, to be opened with a browser; a warning is an error.
+docs: install
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet --site-dir site
+
 clean:
-	rm -rf $(VENV) build dist .mypy_cache .ruff_cache sodgp-demo
+	rm -rf $(VENV) build dist .mypy_cache .ruff_cache sodgp-demo site
