@@ -29,6 +29,7 @@ from sodgp.subset.auto import Auto, AutoSize
 from sodgp.training.loop import SCHEDULES, Callback
 from sodgp.training.progress import ProgressBar
 from sodgp.training.reselect import Reselection
+from sodgp.training.warm import WARM_METHODS
 from sodgp.validation import check_choice, check_flag, check_integer, check_positive, resolve_device
 
 DTYPES = {"float64": torch.float64, "float32": torch.float32}
@@ -116,6 +117,7 @@ class Configuration:
         e = estimator
         check_choice("inference", e.inference, tuple(_METHODS))
         _refuse_unused(e)
+        _check_warm_start(e)
         check_choice("parameterization", e.parameterization, tuple(FAMILIES))
         check_choice("coupling", e.coupling, COUPLINGS)
         check_choice("hidden_mean", e.hidden_mean, ("linear", "zero"))
@@ -240,6 +242,16 @@ def _refuse_unused(estimator: Any) -> None:
             raise ConfigurationError(
                 f"{name}={value!r} has no meaning for inference={estimator.inference!r}; leave it at {default!r}."
             )
+
+
+def _check_warm_start(estimator: Any) -> None:
+    if not check_flag("warm_start", estimator.warm_start):
+        return
+    if estimator.inference not in WARM_METHODS:
+        raise ConfigurationError(
+            f"warm_start=True has no meaning for inference={estimator.inference!r}, whose parameters belong to the rows"
+            f" or chains of one fit; use one of {', '.join(map(repr, WARM_METHODS))}, or warm_start=False."
+        )
 
 
 def _checked_size(size: Any) -> int | str | Auto | None:

@@ -65,6 +65,8 @@ class DeepGPEnsemble(MultiOutputMixin, RegressorMixin, BaseEstimator):
         base = DeepGPRegressor() if self.estimator is None else self.estimator
         if not isinstance(base, DeepGPRegressor):
             raise ConfigurationError(f"estimator must be a DeepGPRegressor or None, not {type(base).__name__}.")
+        if base.warm_start:
+            raise ConfigurationError("the members of an ensemble begin anew at every fit: leave warm_start at False.")
         count = check_integer("n_members", self.n_members, minimum=1)
         seeds = check_random_state(self.random_state).randint(2**31 - 1, size=count)
         members = [copy_of(base, random_state=int(seed)) for seed in seeds]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any, Self
 
 import numpy as np
@@ -14,16 +15,18 @@ from torch import Tensor
 
 from sodgp.architecture import Architecture
 from sodgp.configuration import Configuration
-from sodgp.errors import InputError, NumericalError
+from sodgp.errors import ConfigurationError, InputError, NumericalError
 from sodgp.inference.base import TrainingSet
 from sodgp.layers.means import linear_weights, zero_weights
 from sodgp.model import DeepGP
 from sodgp.prediction import Predictions
 from sodgp.replicates import fit_replicates
 from sodgp.subset import get_selector
+from sodgp.training.carry import Subset
 from sodgp.training.loop import History
 from sodgp.training.run import Settings, fit
 from sodgp.training.stacking import Problem
+from sodgp.training.warm import Start, kept_directions
 from sodgp.validation import check_fit_data, check_flag, check_integer, cpu_threads
 
 FloatArray = NDArray[np.float64]
@@ -94,6 +97,10 @@ class DeepGPRegressor(Predictions, MultiOutputMixin, RegressorMixin, BaseEstimat
         ``"cosine"`` holds the learning rate for half of the run and then lets it fall to one hundredth.
     n_restarts : int, default=1
         Fits from different seeds (and subsets), trained in one program; the one with the best bound is kept.
+    warm_start : bool, default=False
+        For ``"sod"`` and ``"dsvi"``: begin the next `fit` where this estimator's last one ended, with new data of the
+        same columns. The scaling, kernels and noises of the last fit are kept as the start; the subset is chosen anew
+        and q(F_S) carried over to it. A few hundred steps then do, say `max_iter=200`.
     compile : bool, default=False
         Let PyTorch's compiler fuse the small operations of a step. It takes 10 to 60 seconds once and pays in long
         runs, above all on a GPU; it needs a C++ compiler, or Triton on CUDA.
@@ -171,6 +178,7 @@ class DeepGPRegressor(Predictions, MultiOutputMixin, RegressorMixin, BaseEstimat
         batch_size: int = 2000,
         learning_rate: float = 0.03,
         n_restarts: int = 1,
+        warm_start: bool = False,
         compile: bool = False,
         n_threads: int | None = 1,
         schedule: str = "cosine",
@@ -204,6 +212,7 @@ class DeepGPRegressor(Predictions, MultiOutputMixin, RegressorMixin, BaseEstimat
         self.batch_size = batch_size
         self.learning_rate = learning_rate
         self.n_restarts = n_restarts
+        self.warm_start = warm_start
         self.compile = compile
         self.n_threads = n_threads
         self.schedule = schedule
@@ -261,6 +270,11 @@ class DeepGPRegressor(Predictions, MultiOutputMixin, RegressorMixin, BaseEstimat
 
     def _fit_restarts(self, X: Any, y: Any) -> Self:
         """Train several times in one program and keep the fit with the best bound."""
+        if self.warm_start:
+            raise ConfigurationError(
+                f"warm_start=True continues one fit, and n_restarts={self.n_restarts} begins several anew; use one of"
+                " the two."
+            )
         seeds = check_random_state(self.random_state).randint(2**31 - 1, size=self.n_restarts)
         tries = [copy_of(self, n_restarts=1, random_state=int(seed)) for seed in seeds]
         try:
@@ -278,12 +292,23 @@ class DeepGPRegressor(Predictions, MultiOutputMixin, RegressorMixin, BaseEstimat
     def _prepare(self, X: Any, y: Any) -> tuple[Problem, Settings]:
         """Check options and data, scale, choose the subset: everything before training."""
         config = Configuration.from_estimator(self)
+        start = Start(self.model_, Subset(self._X_s[0], self._y_s[0])) if self._begins_warm else None
         for name in _OPTIONAL_ATTRIBUTES:
             self.__dict__.pop(name, None)
         X_raw, y_raw = check_fit_data(self, X, y)
         self._y_is_vector = y_raw.ndim == 1
-        self._x_scaler, X_scaled = _standardise(X_raw, "X")
-        self._y_scaler, y_scaled = _standardise(y_raw.reshape(len(y_raw), -1), "y")
+        y_columns = y_raw.reshape(len(y_raw), -1)
+        if start is None:
+            self._x_scaler, self._y_scaler = _scaler_of(X_raw, "X"), _scaler_of(y_columns, "y")
+        elif (X_raw.shape[1], y_columns.shape[1]) != (len(self._x_scaler.scale_), len(self._y_scaler.scale_)):
+            raise InputError(
+                f"warm_start continues a fit with {len(self._x_scaler.scale_)} columns of X and"
+                f" {len(self._y_scaler.scale_)} of y; these data have {X_raw.shape[1]} and {y_columns.shape[1]}."
+                " Use warm_start=False for other data."
+            )
+        else:
+            self._x_scaler, self._y_scaler = (_with_rows(s, len(X_raw)) for s in (self._x_scaler, self._y_scaler))
+        X_scaled, y_scaled = self._x_scaler.transform(X_raw), self._y_scaler.transform(y_columns)
         seeds = check_random_state(self.random_state).randint(2**31 - 1, size=3)
         self._predict_seed = int(seeds[2])
 
@@ -293,6 +318,8 @@ class DeepGPRegressor(Predictions, MultiOutputMixin, RegressorMixin, BaseEstimat
             self.subset_size_reason_ = automatic.reason
         size = config.subset_rows(len(X_raw)) if automatic is None else automatic.size
         method = config.method()
+        if start is not None and not method.uses_subset and self.subset_size is None:
+            size = start.model.layers[0].q_mean.shape[-2]
         chosen = torch.empty(0, dtype=torch.int64)
         if method.uses_subset:
             generator = torch.Generator().manual_seed(int(seeds[0]))
@@ -302,6 +329,8 @@ class DeepGPRegressor(Predictions, MultiOutputMixin, RegressorMixin, BaseEstimat
 
         widths = config.hidden_widths(X_raw.shape[1])
         weights = (linear_weights if config.hidden_mean == "linear" else zero_weights)(X_t, widths)
+        if start is not None:
+            weights = kept_directions(start.model, weights)
         architecture = Architecture(
             input_dim=X_raw.shape[1],
             n_outputs=y_scaled.shape[1],
@@ -327,7 +356,11 @@ class DeepGPRegressor(Predictions, MultiOutputMixin, RegressorMixin, BaseEstimat
         )
         self._method = method
         self._X_s, self._y_s = data.X_s.unsqueeze(0), data.y_s.unsqueeze(0)
-        return Problem(architecture, data, int(seeds[1]), chosen), settings
+        return Problem(architecture, data, int(seeds[1]), chosen, start), settings
+
+    @property
+    def _begins_warm(self) -> bool:
+        return self.warm_start and hasattr(self, "model_")
 
     def _finish(self, model: DeepGP, history: History) -> Self:
         """Keep a trained model."""
@@ -378,14 +411,21 @@ def copy_of(estimator: DeepGPRegressor, **changes: Any) -> DeepGPRegressor:
     return type(estimator)(**{**estimator.get_params(deep=False), **changes})
 
 
-def _standardise(values: FloatArray, name: str) -> tuple[StandardScaler, FloatArray]:
-    """Zero mean and unit variance; constant columns become zero."""
+def _scaler_of(values: FloatArray, name: str) -> StandardScaler:
+    """To zero mean and unit variance; constant columns become zero."""
     with np.errstate(over="ignore", invalid="ignore"):
         scaler = StandardScaler().fit(values)
     if not np.isfinite(scaler.var_).all():
         columns = ", ".join(map(str, np.flatnonzero(~np.isfinite(scaler.var_))))
         raise InputError(f"the variance of column {columns} of {name} overflows: give smaller units.")
-    return scaler, scaler.transform(values)
+    return scaler
+
+
+def _with_rows(scaler: StandardScaler, rows: int) -> StandardScaler:
+    """The same scaling, for a fit with another number of rows: model files count rows by it."""
+    scaler = copy.copy(scaler)
+    scaler.n_samples_seen_ = np.int64(rows)
+    return scaler
 
 
 def _split(X: Tensor, y: Tensor, chosen: Tensor, dtype: torch.dtype) -> TrainingSet:

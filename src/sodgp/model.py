@@ -70,6 +70,15 @@ class DeepGP(gpytorch.Module):
         return all(is_captureable(layer.kernel) for layer in self.layers) and not any(True for _ in self.named_priors())
 
     @property
+    def structure(self) -> list[tuple[Any, ...]]:
+        """What the numbers of a model do not say about it: two models with one structure can swap their numbers."""
+        attributes = ("nu", "parameterization", "jitter", "has_noise")
+        return [
+            (name, type(module).__name__, *(str(getattr(module, attribute, None)) for attribute in attributes))
+            for name, module in self.named_modules()
+        ]
+
+    @property
     def last(self) -> Any:
         """The last layer."""
         return self.layers[-1]

@@ -107,7 +107,7 @@ def to_record(estimator: Any) -> Record:
     record = Record(info, tensors)
     # Read back at once: what could not be loaded later is not written, nor is what would predict otherwise.
     again: Any = from_record(type(estimator), record)
-    if _structure(again.model_) != _structure(model) or again._method != estimator._method:
+    if again.model_.structure != model.structure or again._method != estimator._method:
         raise ModelFileError("the estimator's parameters were changed after fit; fit it again, then save it.")
     return record
 
@@ -236,12 +236,3 @@ def _device(estimator: Any) -> torch.device:
     if not there:
         estimator.device, device = "cpu", torch.device("cpu")
     return device
-
-
-def _structure(model: DeepGP) -> list[tuple[Any, ...]]:
-    """What the numbers of a model do not say about it."""
-    attributes = ("nu", "parameterization", "jitter", "has_noise")
-    return [
-        (name, type(module).__name__, *(str(getattr(module, attribute, None)) for attribute in attributes))
-        for name, module in model.named_modules()
-    ]

@@ -34,7 +34,7 @@ class Subset(NamedTuple):
 
 
 class Law(NamedTuple):
-    """N(mean_d, factor_d factor_d') for every output d: mean [M, D] and factor [D, M, K], of any K."""
+    """N(mean_d, factor_d factor_d') for every output d: mean [M, D] and factor [D, M, K], of any K >= M."""
 
     mean: Tensor
     factor: Tensor
@@ -48,19 +48,19 @@ Parameters = list[tuple[Tensor, Tensor]]
 def carried(model: DeepGP, old: Subset, new: Subset, kept: Tensor) -> dict[str, Parameters]:
     """Parameters of q for the subset `new` that say what the model says now, in each of several variants.
 
-    Where every row stays, q itself is carried, which is exact (``"reordered"``). Otherwise variants differ in the last
-    layer, where no q may exist whose q_hat is the carried posterior: a posterior that is wider at a new row than that
-    row's own label allows cannot hold the label. ``"divided"`` keeps the posterior's mean, and the precision of q is
-    lifted to the prior's where the division leaves less; ``"pulled"`` does the same, but lets such directions follow
-    the new labels: the mean of q is the posterior's there.
+    Where every row stays and none is added, q itself is carried, which is exact (``"reordered"``). Otherwise variants
+    differ in the last layer, where no q may exist whose q_hat is the carried posterior: a posterior that is wider at a
+    new row than that row's own label allows cannot hold the label. ``"divided"`` keeps the posterior's mean, and the
+    precision of q is lifted to the prior's where the division leaves less; ``"pulled"`` does the same, but lets such
+    directions follow the new labels: the mean of q is the posterior's there.
 
     Parameters
     ----------
     model : DeepGP
         One model, without replicates.
     old, new : Subset
-        Of equal size.
-    kept : Tensor of shape [M], int64
+        Of any sizes.
+    kept : Tensor of shape [M'], int64
         For every row of `new` its position in `old`, or -1.
     """
     Z_s, Z_n = old.X, new.X
@@ -72,7 +72,7 @@ def carried(model: DeepGP, old: Subset, new: Subset, kept: Tensor) -> dict[str, 
         hidden.append(move.parameters(law))
         Z_s, Z_n = move.mean_s + move.L @ w.mean, move.mean_n + law.mean
     last = _Move(model.last, Z_s, Z_n, kept)
-    if bool((kept >= 0).all()):
+    if len(kept) == len(old.X) and bool((kept >= 0).all()):
         return {"reordered": [*hidden, last.parameters(last.over_new(last.in_w()))]}
     v = label_noise(model).reshape(-1)
     posterior = last.over_new(last.with_labels(last.in_w(), old.y, v))
@@ -80,7 +80,7 @@ def carried(model: DeepGP, old: Subset, new: Subset, kept: Tensor) -> dict[str, 
 
 
 class _Move:
-    """One layer at the inputs Z_s of the old subset and Z_n of the new one, [M, D] each.
+    """One layer at the inputs Z_s [M, D] of the old subset and Z_n [M', D] of the new one.
 
     Laws are those of w = L^-1 (F_S - mean(Z_S)) for the old subset, and of F_S' - mean(Z_S') for the new one.
     """
@@ -95,7 +95,7 @@ class _Move:
         # K_S'S' with its jitter: given F_S, a row that is new has a nugget of its own.
         left = (self.L_n[fresh] @ self.L_n[fresh].mT) - A[:, fresh].mT @ A[:, fresh]
         values, vectors = torch.linalg.eigh(left)
-        self.E = torch.zeros_like(self.L)
+        self.E = torch.zeros_like(self.L_n)
         self.E[fresh[:, None], fresh] = vectors * values.clamp_min(0.0).sqrt()
 
     def in_w(self) -> Law:
@@ -108,7 +108,7 @@ class _Move:
     def over_new(self, w: Law) -> Law:
         """The law of F_S' - mean(Z_S')."""
         spread = self.H @ w.factor
-        return Law(self.H @ w.mean, torch.cat([spread, self.E.expand_as(spread)], -1))
+        return Law(self.H @ w.mean, torch.cat([spread, self.E.expand(len(spread), -1, -1)], -1))
 
     def with_labels(self, w: Law, y: Tensor, v: Tensor) -> Law:
         """Q = I + W'L'LW/v, W_hat = W L_Q^-T, and the mean that goes with it; y [M, P], v [P]."""

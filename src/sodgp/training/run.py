@@ -24,6 +24,7 @@ from sodgp.training.reselect import Reselection, Reselector
 from sodgp.training.sampling import SamplingStep
 from sodgp.training.stacking import Problem, stack, stack_data, unstack
 from sodgp.training.steps import CapturedStep, EagerStep, Step, warn_of_no_recording
+from sodgp.training.warm import warm
 
 
 @dataclass(frozen=True)
@@ -85,10 +86,7 @@ def fit(inference: Inference, problems: Sequence[Problem], settings: Settings) -
     NumericalError
         When training ran away and could not be brought back.
     """
-    singles = [
-        inference.build(p.architecture, p.data, torch.Generator().manual_seed(p.seed)).to(settings.device)
-        for p in problems
-    ]
+    singles = [_initial_model(inference, problem, settings) for problem in problems]
     if len(problems) == 1:
         model, data = singles[0], problems[0].data
     else:
@@ -133,6 +131,15 @@ def fit(inference: Inference, problems: Sequence[Problem], settings: Settings) -
             error.kept = handed_back(error.histories or [History() for _ in problems])
         raise
     return handed_back(histories)
+
+
+def _initial_model(inference: Inference, problem: Problem, settings: Settings) -> DeepGP:
+    """The model of a problem before training: at its initial values, or where an earlier fit ended."""
+    generator = torch.Generator().manual_seed(problem.seed)
+    model = inference.build(problem.architecture, problem.data, generator).to(settings.device)
+    if problem.start is None:
+        return model
+    return warm(model, problem.start, inference, problem.data, problem.seed, settings.n_samples)
 
 
 def training_step(

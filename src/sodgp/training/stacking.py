@@ -12,6 +12,7 @@ from sodgp.architecture import Architecture
 from sodgp.errors import ConfigurationError
 from sodgp.inference.base import Inference, TrainingSet
 from sodgp.model import DeepGP
+from sodgp.training.warm import Start
 
 
 @dataclass(frozen=True)
@@ -27,12 +28,15 @@ class Problem:
         Of the initial values, the batches and the Monte Carlo draws.
     chosen : Tensor of shape [M], optional
         Row numbers of the subset in the data that `data` splits; the rest is in its own order.
+    start : Start, optional
+        A trained model at whose parameters training begins.
     """
 
     architecture: Architecture
     data: TrainingSet
     seed: int
     chosen: Tensor | None = None
+    start: Start | None = None
 
 
 def stack(inference: Inference, problems: Sequence[Problem], singles: Sequence[DeepGP]) -> DeepGP:

@@ -1,0 +1,152 @@
+"""Training that begins where an earlier fit ended: hyper-parameters are copied, q is carried to the new rows.
+
+The method must have a state that new rows can use. SoD-VI's q(F_S) belongs to the rows of S, so it is carried over to
+the new S by `sodgp.training.carry`; q(U) of DSVI belongs to inducing inputs, which are parameters, and is copied.
+"""
+
+from __future__ import annotations
+
+import copy
+import logging
+import math
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from sodgp.draws import FreshDraws
+from sodgp.errors import ConfigurationError, NumericalError
+from sodgp.inference.base import Batch, Inference, TrainingSet, bound
+from sodgp.model import DeepGP
+from sodgp.training.carry import Subset, carried
+
+logger = logging.getLogger("sodgp")
+WARM_METHODS = ("sod", "dsvi")
+"""Methods that can begin where an earlier fit ended."""
+# Rows of the rest, at most, in the bounds that choose between variants of the carried q.
+_MAX_ROWS = 2000
+
+
+class Start(NamedTuple):
+    """A trained model and the subset that it belongs to, in the scaled units of the fit that begins there."""
+
+    model: DeepGP
+    subset: Subset
+
+
+@torch.no_grad()
+def warm(model: DeepGP, start: Start, inference: Inference, data: TrainingSet, seed: int, n_samples: int) -> DeepGP:
+    """Give a new model the parameters of a trained one.
+
+    Parameters
+    ----------
+    model : DeepGP
+        As built for `data`; changed in place.
+    start : Start
+    inference : Inference
+    data : TrainingSet
+        Without replicates.
+    seed : int
+        Of the draws that compare the ways to carry q over.
+    n_samples : int
+        Monte Carlo samples T of that comparison.
+
+    Returns
+    -------
+    DeepGP
+        The same `model`.
+
+    Raises
+    ------
+    ConfigurationError
+        When the two models differ in more than the rows of the subset.
+    """
+    old = copy.deepcopy(start.model).to(model.likelihood.raw_noise.device)
+    _copy_parameters(old, model, but_q=inference.uses_subset)
+    if inference.uses_subset:
+        _carry(old, start.subset, model, inference, data, seed, n_samples)
+    return model
+
+
+def _copy_parameters(old: DeepGP, new: DeepGP, *, but_q: bool) -> None:
+    """Every tensor of `old` into `new`; those of q(F_S), whose rows may differ, not at all."""
+    ours, theirs = new.state_dict(), old.state_dict()
+    names = {name for name in ours if not (but_q and name.rsplit(".", 1)[-1] in ("q_mean", "q_factor"))}
+    fits = old.structure == new.structure and ours.keys() == theirs.keys()
+    fits = fits and all(
+        ours[name].shape == theirs[name].shape and ours[name].dtype == theirs[name].dtype for name in names
+    )
+    if not fits or not all(torch.equal(ours[name], theirs[name]) for name in names if name.endswith("mean.weight")):
+        raise ConfigurationError(
+            "warm_start continues a fitted model, but the options now ask for another one (layers, widths, kernel,"
+            " parameterization, hidden means, label noise, jitter, dtype, or the number of inducing points); set them"
+            " back, or use warm_start=False."
+        )
+    for name in names:
+        ours[name].copy_(theirs[name])
+
+
+def _carry(
+    old: DeepGP, subset: Subset, model: DeepGP, inference: Inference, data: TrainingSet, seed: int, n_samples: int
+) -> None:
+    """The best of the ways to carry q(F_S) over to the rows of `data`; q stays as it was built where none works."""
+    device = model.likelihood.raw_noise.device
+    # The same rows in the same order: q itself, to the last bit and with the same signs in its factors.
+    if torch.equal(subset.X, data.X_s) and torch.equal(subset.y, data.y_s):
+        _set(model, [(layer.q_mean, layer.q_factor) for layer in old.layers])
+        return
+    before, after = (Subset(*(t.double().to(device) for t in pair)) for pair in (subset, (data.X_s, data.y_s)))
+    try:
+        variants = carried(old.double(), before, after, matching_rows(before, after))
+        tried = [(_bound_at(model, q, inference, data, seed, n_samples), q) for q in variants.values()]
+    except (NumericalError, torch.linalg.LinAlgError) as error:  # type: ignore[attr-defined]
+        logger.info("q(F_S) could not be carried over and begins anew: %s", error)
+        return
+    best = max(((value, q) for value, q in tried if math.isfinite(value)), key=lambda pair: pair[0], default=None)
+    if best is not None:
+        _set(model, best[1])
+
+
+def kept_directions(old: DeepGP, weights: list[Tensor]) -> list[Tensor]:
+    """The linear means of the fitted layers, where the new ones are of the same kind.
+
+    Principal directions turn with the data; what the layers have learned belongs to the old ones.
+    """
+    fitted = [layer.mean.weight.cpu() for layer in old.layers][:-1]
+    if [W.shape for W in fitted] != [W.shape for W in weights]:
+        return weights
+    return [A if bool(A.any()) == bool(B.any()) else B for A, B in zip(fitted, weights, strict=True)]
+
+
+def matching_rows(old: Subset, new: Subset) -> Tensor:
+    """For every row of `new` the position of the same row (inputs and targets) in `old`, or -1; [M'], int64.
+
+    A row of `old` is taken once: of equal rows the first goes to the first.
+    """
+    rows = {tuple(row): position for position, row in reversed(list(enumerate(torch.cat(old, -1).tolist())))}
+    found = [rows.pop(tuple(row), -1) for row in torch.cat(new, -1).tolist()]
+    return torch.tensor(found, dtype=torch.int64, device=new.X.device)
+
+
+def _bound_at(
+    model: DeepGP, q: list[tuple[Tensor, Tensor]], inference: Inference, data: TrainingSet, seed: int, n_samples: int
+) -> float:
+    """The bound of the model with these parameters of q."""
+    trial = copy.deepcopy(model)
+    _set(trial, q)
+    noise = model.likelihood.raw_noise
+    rows = min(_MAX_ROWS, data.n_rest)
+    X_s, y_s, X_b, y_b = (
+        t.to(noise.device).unsqueeze(0) for t in (data.X_s, data.y_s, data.X_r[:rows], data.y_r[:rows])
+    )
+    draws = FreshDraws(
+        torch.Generator(noise.device).manual_seed(seed), n_samples, dtype=noise.dtype, device=noise.device
+    )
+    batch = Batch(X_s, y_s, X_b, y_b, scale=data.n_rest / rows if rows else 0.0)
+    return float(bound(inference.terms(trial, batch, draws)))
+
+
+def _set(model: DeepGP, q: list[tuple[Tensor, Tensor]]) -> None:
+    for layer, (m, C) in zip(model.layers, q, strict=True):
+        layer.q_mean.copy_(m)
+        layer.q_factor.copy_(C)
