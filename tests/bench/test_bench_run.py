@@ -67,6 +67,18 @@ def test_other_settings_are_refused_before_any_work(tmp_path):
     assert len(read_cells(out)) == 1
 
 
+def test_an_option_younger_than_a_cell_stands_at_its_default(tmp_path):
+    out = tmp_path / "r"
+    run(request(splits=[0]), out, QUICK)
+    path = out / "tiny" / "SoD-2-split0.json"
+    text = path.read_text()
+    path.write_text(text.replace('   "reselect_every": null,\n', ""))
+    assert run(request(splits=[0, 1]), out, QUICK).skipped == 1
+    path.write_text(text.replace('   "reselect_every": null,\n', '   "reselect_every": 7,\n'))
+    with pytest.raises(ConfigurationError, match="reselect_every = 7, not None"):
+        run(request(splits=[0, 1]), out, QUICK)
+
+
 def test_a_spent_budget_begins_nothing(tmp_path):
     summary = run(request(splits=[0, 1]), tmp_path / "r", Options(device="cpu", budget=0.0))
     assert (summary.computed, summary.left) == (0, 2)

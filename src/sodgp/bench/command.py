@@ -74,6 +74,7 @@ def bench_run(
     history_every: Annotated[
         int, typer.Option(min=0, help="Iterations between points of the curves, a multiple of 50; 0 for none.")
     ] = 100,
+    compile: Annotated[bool, typer.Option(help="Fuse the steps with PyTorch's compiler; pays in long runs.")] = False,
     data_dir: Annotated[
         Path | None, typer.Option(help="Folder with the data. [dim]\\[default: SODGP_DATA, cache, download][/]")
     ] = None,
@@ -98,7 +99,7 @@ def bench_run(
         source=source.value,
         iterations=iterations,
     )
-    options = Options(device, jobs, budget, replicates, history_every, data_dir)
+    options = Options(device, jobs, budget, replicates, history_every, data_dir, compile)
     set_threads()
     summary = run(request, out, options)
     parts = [f"Cells computed: {summary.computed}", f"there before: {summary.skipped}"]

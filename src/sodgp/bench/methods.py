@@ -32,6 +32,7 @@ def compute(
     *,
     device: str = "auto",
     history_every: int = 100,
+    compile: bool = False,
     report: Report = lambda share: None,
 ) -> list[Cell]:
     """Compute the cells of one (data set, method, depth).
@@ -45,6 +46,8 @@ def compute(
     device : str
     history_every : int
         Iterations between the entries of the curves; 0 for none.
+    compile : bool
+        Fuse the steps of our variational methods.
     report : function of float
         Told the share of training that is done.
 
@@ -63,15 +66,21 @@ def compute(
     place = resolve_device(device)
     if keys[0].method in PEERS:
         return [_peer(request, key, data, place, history_every, report) for key in keys]
-    return _ours(request, keys, data, device, history_every, report)
+    compiles = compile and keys[0].method != "SGHMC"
+    return _ours(request, keys, data, {"device": device, "compile": compiles}, history_every, report)
 
 
 def _ours(
-    request: Request, keys: Sequence[Key], data: DataSet, device: str, history_every: int, report: Report
+    request: Request,
+    keys: Sequence[Key],
+    data: DataSet,
+    changes: dict[str, Any],
+    history_every: int,
+    report: Report,
 ) -> list[Cell]:
-    place = resolve_device(device)
+    place = resolve_device(changes["device"])
     splits = [Split.of(data, key.split) for key in keys]
-    estimators = [request.estimator(key, device=device) for key in keys]
+    estimators = [request.estimator(key, **changes) for key in keys]
     recorder = Recorder(estimators, splits, history_every)
 
     def tell(state: TrainingState) -> None:
@@ -104,6 +113,7 @@ def _ours(
             "parameters": estimator.n_parameters_,
             "iterations": estimator.n_iter_,
             "rollbacks": course.rollbacks,
+            "compiled": changes["compile"],
         }
         history = curve.as_dict(dict(zip(course.iteration, course.bound, strict=True))) if history_every else {}
         cells.append(_cell(request, key, split, dist, extra, history, place))
