@@ -78,10 +78,14 @@ def _process_peak() -> float:
 
 @cache
 def _commit() -> dict[str, Any]:
-    """Commit of the source tree and whether it had changes; empty for an installed package or without git."""
+    """Commit of the source tree and whether it had changes.
+
+    Without a repository, as in a copy on another machine, the environment variable ``SODGP_COMMIT`` names it.
+    """
     root = Path(__file__).resolve().parents[3]
     if not (root / ".git").exists():
-        return {}
+        named = os.environ.get("SODGP_COMMIT")
+        return {"commit": named} if named else {}
     try:
         commit, changes = (
             subprocess.run(["git", *command], cwd=root, capture_output=True, text=True, check=True, timeout=20).stdout
