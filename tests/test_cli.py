@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
 import subprocess
 import sys
 
@@ -12,8 +14,10 @@ import pytest
 from typer.testing import CliRunner
 
 import sodgp
-from sodgp import DeepGPRegressor
+from sodgp import DeepGPRegressor, terminal
 from sodgp.cli import app
+from sodgp.errors import NumericalError
+from sodgp.training.loop import TrainingState
 
 QUICK = ["--max-iter", "3", "--subset-size", "10"]
 
@@ -144,7 +148,7 @@ def test_a_model_is_replaced_and_nothing_else(go, table, tmp_path):
         (["data.csv", "--max-iter", "-3"], 2, "max_iter must be"),
         (["data.csv", "--learning-rate", "-1"], 2, "learning_rate must be a positive number"),
         (["data.csv", "--batch-size", "5"], 2, "batch_size=5"),
-        (["data.csv", "--layers", "two"], 2, "a valid integer"),
+        (["data.csv", "--layers", "two"], 2, "n_layers must be an integer, not 'two'"),
         (["data.csv", "--unknown"], 2, "No such option"),
     ],
 )
@@ -189,10 +193,193 @@ def test_bad_input_to_predict(go, table, tmp_path, arguments, code, message):
 
 def test_help_and_version(go):
     assert go("--version").stdout == f"sodgp {sodgp.__version__}\n"
-    for command in ([], ["demo"], ["fit"], ["predict"], ["info"]):
+    for command in ([], ["demo"], ["fit"], ["predict"], ["evaluate"], ["info"], ["bench"]):
         assert "xample" in go(*command, "--help").stdout
 
 
 def test_the_library_is_imported_without_what_only_programs_need():
     code = "import sys; sys.modules.update(dict.fromkeys(['typer', 'rich', 'matplotlib', 'pandas'])); import sodgp"
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_a_config_file_and_flags_that_win(go, table, tmp_path):
+    (tmp_path / "fit.toml").write_text(
+        'data = "data.csv"\ntarget = ["y"]\nout = "model"\nn_layers = 1\nmax_iter = 2\nsubset_size = "auto"\n'
+        "random_state = 3\nverbose = false\n"
+    )
+    assert not go("fit", "--config", "fit.toml").output
+    model = DeepGPRegressor.load("model")
+    assert (model.n_layers, model.max_iter, model.subset_size, model.random_state) == (1, 2, "auto", 3)
+    go(
+        "fit",
+        "--config",
+        "fit.toml",
+        "--max-iter",
+        "3",
+        "--out",
+        "other",
+        "--no-tie-label-noise",
+        "--n-threads",
+        "none",
+    )
+    model = DeepGPRegressor.load("other")
+    assert (model.n_layers, model.max_iter, model.tie_label_noise, model.n_threads) == (1, 3, False, None)
+    assert model.target_names_.tolist() == ["y"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "sodgp fit needs a table"),
+        (["data.csv"], "sodgp fit needs --target"),
+        (["data.csv", "--target", "y"], "sodgp fit needs --out"),
+        (["data.csv", "--config", "none.toml"], "none.toml cannot be read"),
+    ],
+)
+def test_what_fit_needs(go, table, arguments, message):
+    result = go("fit", *arguments, code=2)
+    assert message in result.stderr
+    assert result.stderr.count("\n") == 1
+
+
+def test_json_of_fit_info_and_predict(go, table):
+    fitted = json.loads(go("fit", "data.csv", "--target", "y", "--out", "m", "--json", *QUICK).stdout)
+    assert fitted["saved_to"] == "m"
+    assert (fitted["rows"], fitted["subset_rows"], fitted["inputs"]) == (30, 10, ["a", "b", "z"])
+    about = json.loads(go("info", "m", "--json").stdout)
+    assert about["options"]["max_iter"] == 3
+    assert about["noise_std"]["y"] > 0
+    printed = json.loads(go("predict", "m", "data.csv", "--json").stdout)
+    assert printed["rows"] == len(printed["predictions"]["mean"]) == 30
+    written = json.loads(go("predict", "m", "data.csv", "--json", "--out", "p.csv").stdout)
+    assert written == {"rows": 30, "columns": ["mean", "std", "q0.05", "q0.5", "q0.95"], "written_to": "p.csv"}
+    assert "needs --out" in go("predict", "m", "data.csv", code=2).stderr
+
+
+def test_evaluate(go, table):
+    go("fit", "data.csv", "--target", "z", "--target", "y", "--out", "m", "--quiet", *QUICK)
+    text = go("evaluate", "m", "data.csv").stdout
+    for word in ("y: 30 rows", "z: 30 rows", "NLPP", "RMSE", "90 % coverage", "95 % interval", " to "):
+        assert word in text
+    # The model's order of targets counts, whatever the order of the flags.
+    found = json.loads(go("evaluate", "m", "data.csv", "--json", "--target", "y", "--target", "z").stdout)
+    assert list(found["targets"]) == ["z", "y"]
+    model = DeepGPRegressor.load("m")
+    dist = model.predict_distribution(table[["a", "b"]])
+    nlpp = -dist.log_prob(table[["z", "y"]].to_numpy()).mean(0)
+    for column, name in enumerate(("z", "y")):
+        score = found["targets"][name]["nlpp"]
+        assert score["value"] == pytest.approx(nlpp[column])
+        assert score["low"] < score["value"] < score["high"]
+    alone = json.loads(go("evaluate", "m", "data.csv", "--json", "--bootstrap", "0").stdout)
+    assert alone["targets"]["y"]["nlpp"] == {"value": found["targets"]["y"]["nlpp"]["value"]}
+
+
+def test_evaluate_needs_the_target(go, table):
+    go("fit", "data.csv", "--target", "y", "--out", "m", "--quiet", *QUICK)
+    table.drop(columns="y").to_csv("new.csv", index=False)
+    assert "no column 'y'" in go("evaluate", "m", "new.csv", code=1).stderr
+    table.rename(columns={"y": "truth"}).to_csv("new.csv", index=False)
+    assert "truth: 30 rows" in go("evaluate", "m", "new.csv", "--target", "truth").stdout
+    assert "names 2" in go("evaluate", "m", "data.csv", "--target", "y", "--target", "z", code=2).stderr
+    DeepGPRegressor(max_iter=1).fit(table[["a", "b", "z"]], table["y"]).save("nameless")
+    assert "say it with --target" in go("evaluate", "nameless", "data.csv", code=2).stderr
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "message"),
+    [
+        (NumericalError("the bound is not finite."), 3, "Error: the bound is not finite.\n"),
+        (MemoryError(), 3, "Error: not enough memory; use a smaller batch_size, subset_size or n_samples.\n"),
+        (KeyError("x"), 4, "Error: unexpected KeyError: 'x'. Run it again with --debug and report the traceback.\n"),
+        (KeyboardInterrupt(), 130, "Interrupted.\n"),
+    ],
+)
+def test_exit_codes(go, table, tmp_path, monkeypatch, error, code, message):
+    def fail(*_):
+        raise error
+
+    monkeypatch.setattr(DeepGPRegressor, "fit", fail)
+    assert go("fit", "data.csv", "--target", "y", "--out", "m", *QUICK, code=code).stderr == message
+    assert not (tmp_path / "m").exists()
+
+
+def test_ctrl_c_in_training_saves_what_there_is(go, table, monkeypatch):
+    def interrupt(state):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("sodgp.cli.program.progress", lambda *_, **__: contextlib.nullcontext(lambda _: interrupt))
+    result = go("fit", "data.csv", "--target", "y", "--out", "m", *QUICK, code=130)
+    assert "Warning: training was interrupted at iteration 1" in result.stderr
+    assert DeepGPRegressor.load("m").history_.stopped == "interrupted"
+
+
+@pytest.mark.parametrize("place", [0, 1, 2, 5])
+def test_debug_shows_the_traceback_wherever_it_stands(table, tmp_path, monkeypatch, place):
+    monkeypatch.chdir(tmp_path)
+    arguments = ["fit", "data.csv", "--target", "nope", "--out", "m"]
+    arguments.insert(place, "--debug")
+    result = CliRunner().invoke(app, arguments)
+    assert result.exit_code == 1
+    assert "Traceback" in result.stderr
+    assert result.stderr.splitlines()[-1].startswith("Error: The table has no column 'nope'")
+
+
+def test_usage_errors_are_one_line(go):
+    assert go("fti", code=2).stderr == "Error: No such command 'fti'. Did you mean 'fit'? See: root --help\n"
+    result = go("predict", code=2)
+    assert result.stderr.startswith("Error: Missing argument")
+    assert result.stderr.endswith("See: root predict --help\n")
+    assert result.stderr.count("\n") == 1
+
+
+def test_progress_in_a_log_is_plain_lines(capsys, monkeypatch):
+    monkeypatch.setattr(terminal, "LOG_SECONDS", 0.0)
+    with terminal.progress(20, "fits") as begin:
+        for name in ("one", "two"):
+            advance = begin(name)
+            for iteration in (5, 10):
+                advance(TrainingState(iteration, 10, -1.25, {}, 0.0, 0.1, None))
+    captured = capsys.readouterr()
+    assert not captured.out
+    lines = captured.err.splitlines()
+    assert [line.split(", about")[0] for line in lines] == [
+        "one: 25 %, bound -1.2",
+        "one: 50 %, bound -1.2",
+        "two: 75 %, bound -1.2",
+    ]
+    assert all(character.isprintable() for line in lines for character in line)
+    with terminal.progress(20, "fits", shown=False) as begin:
+        begin("one")(TrainingState(5, 10, -1.25, {}, 0.0, 0.1, None))
+    assert not capsys.readouterr().err
+
+
+def program(*arguments, **environment):
+    return subprocess.run(
+        [sys.executable, "-m", "sodgp", *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, **environment},
+    )
+
+
+def test_the_shell_completes_commands_options_and_values():
+    def complete(words):
+        return program(_SODGP_COMPLETE="complete_zsh", _TYPER_COMPLETE_ARGS=words).stdout
+
+    assert "evaluate" in complete("sodgp ev")
+    assert "--subset-size" in complete("sodgp fit --subset")
+    assert "matern52-iso" in complete("sodgp fit --kernel matern52")
+
+
+def test_help_does_not_wait_for_pytorch():
+    code = "import sys; from sodgp.cli import app; assert not {'torch', 'sklearn', 'pandas'} & set(sys.modules)"
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_the_package_imports_its_names_on_demand():
+    assert {"DeepGPRegressor", "fit_replicates"} <= set(dir(sodgp))
+    assert sodgp.plots.plot_fit
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        _ = sodgp.nothing

@@ -1,9 +1,43 @@
-"""Deep Gaussian processes whose inducing points are a subset of the data."""
+"""Deep Gaussian processes whose inducing points are a subset of the data.
 
-from sodgp.ensembles import DeepGPEnsemble
-from sodgp.estimators import DeepGPRegressor
-from sodgp.predictive import GaussianMixture
-from sodgp.replicates import fit_replicates
+The names below are imported when they are first used, and so are the modules of the package (``sodgp.plots``): PyTorch
+takes seconds to import, which help texts and shell completion do not have.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from sodgp.ensembles import DeepGPEnsemble
+    from sodgp.estimators import DeepGPRegressor
+    from sodgp.predictive import GaussianMixture
+    from sodgp.replicates import fit_replicates
 
 __version__ = "0.1.0"
 __all__ = ["DeepGPEnsemble", "DeepGPRegressor", "GaussianMixture", "__version__", "fit_replicates"]
+
+# Name -> module that defines it.
+_HOMES = {
+    "DeepGPEnsemble": "ensembles",
+    "DeepGPRegressor": "estimators",
+    "GaussianMixture": "predictive",
+    "fit_replicates": "replicates",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOMES:
+        value = getattr(importlib.import_module(f"sodgp.{_HOMES[name]}"), name)
+    elif not name.startswith("_") and importlib.util.find_spec(f"sodgp.{name}") is not None:
+        value = importlib.import_module(f"sodgp.{name}")
+    else:
+        raise AttributeError(f"module 'sodgp' has no attribute {name!r}")
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

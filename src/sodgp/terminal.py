@@ -1,15 +1,20 @@
-"""What programs say in a terminal: notes and errors on stderr, and a progress bar that several fits can share."""
+"""What programs say: notes and errors on stderr, and progress, as a bar in a terminal and as plain lines in a log."""
 
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from sodgp.training.loop import TrainingState
+if TYPE_CHECKING:
+    from sodgp.training.loop import TrainingState
 
-Advance = Callable[[TrainingState], None]
+Advance = Callable[["TrainingState"], None]
+
+# Of the lines that stand for a bar in a log.
+LOG_SECONDS = 10.0
 
 
 def say(message: object) -> None:
@@ -24,7 +29,7 @@ def show_warning(message: Warning | str, category: type[Warning], *_: Any, **__:
 
 @contextmanager
 def progress(total: int, label: str, *, shown: bool = True) -> Iterator[Callable[[str], Advance]]:
-    """A progress bar on stderr over one fit or several.
+    """Progress on stderr over one fit or several: a bar in a terminal; elsewhere a plain line every ten seconds.
 
     Parameters
     ----------
@@ -52,7 +57,9 @@ def progress(total: int, label: str, *, shown: bool = True) -> Iterator[Callable
         TextColumn("{task.fields[bound]}", markup=False),
     )
     console = Console(stderr=True)
-    with Progress(*columns, console=console, disable=not shown or not console.is_terminal) as bar:
+    in_terminal = console.is_terminal and not console.is_dumb_terminal
+    log = _Log(total) if shown and not in_terminal else None
+    with Progress(*columns, console=console, disable=not shown or not in_terminal) as bar:
         task = bar.add_task(label, total=total, bound="")
         done = 0
 
@@ -65,7 +72,25 @@ def progress(total: int, label: str, *, shown: bool = True) -> Iterator[Callable
                 nonlocal done
                 done = offset + state.iteration
                 bar.update(task, completed=done, bound=f"bound {state.bound:.1f}")
+                if log is not None:
+                    log.advance(name, done, state.bound)
 
             return advance
 
         yield begin
+
+
+class _Log:
+    """Lines without control characters, at most one every `LOG_SECONDS`."""
+
+    def __init__(self, total: int) -> None:
+        self._total = total
+        self._began = self._last = time.monotonic()
+
+    def advance(self, name: str, done: int, bound: float) -> None:
+        now = time.monotonic()
+        if now - self._last < LOG_SECONDS or done >= self._total:
+            return
+        self._last = now
+        left = (now - self._began) * (self._total - done) / done
+        say(f"{name}: {100 * done / self._total:.0f} %, bound {bound:.1f}, about {left:.0f} s left")

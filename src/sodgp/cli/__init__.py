@@ -1,0 +1,9 @@
+"""The command line: ``sodgp fit``, ``predict``, ``evaluate``, ``report``, ``info``, ``bench`` and ``demo``.
+
+Modules: `program` (the program and its commands), `group` (errors and exit codes), `options` (flags for the estimator's
+arguments), `config` (TOML files), `tables` (data files in and out).
+"""
+
+from sodgp.cli.program import app, main
+
+__all__ = ["app", "main"]

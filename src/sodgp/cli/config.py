@@ -1,0 +1,145 @@
+"""Config files: TOML whose keys are the estimator's arguments, and those of ``sodgp fit`` itself."""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import tomllib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final
+
+from sodgp.cli.options import INTEGER, NO_FLAG, NUMBER, OPTIONS, TEXT
+from sodgp.errors import ConfigurationError
+
+# Keys of the command: name -> (words, check).
+_COMMAND: Final[dict[str, tuple[str, Callable[[Any], bool]]]] = {
+    "data": ("a path", lambda value: isinstance(value, str)),
+    "out": ("a path", lambda value: isinstance(value, str)),
+    "target": (
+        "a column name or a list of them",
+        lambda value: isinstance(value, str) or (isinstance(value, list) and all(isinstance(v, str) for v in value)),
+    ),
+    "verbose": ("true or false", lambda value: isinstance(value, bool)),
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class FitConfig:
+    """What a config file says.
+
+    Attributes
+    ----------
+    options : dict
+        Arguments of the estimator.
+    command : dict
+        Those of ``data``, ``out`` (paths, from the file's folder), ``target`` (a list) and ``verbose`` that are there.
+    """
+
+    options: dict[str, Any] = dataclasses.field(default_factory=dict)
+    command: dict[str, Any] = dataclasses.field(default_factory=dict)
+
+
+def read_config(path: Path) -> FitConfig:
+    """Read and check a config file.
+
+    Parameters
+    ----------
+    path : Path
+
+    Returns
+    -------
+    FitConfig
+
+    Raises
+    ------
+    ConfigurationError
+        The file is missing or not TOML, a key is unknown (the nearest known one is named), or a value has the wrong
+        type.
+    """
+    try:
+        content = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ConfigurationError(f"the config file {path} cannot be read: {error.strerror}.") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigurationError(f"{path} is not a TOML file: {error}.") from error
+    options: dict[str, Any] = {}
+    command: dict[str, Any] = {}
+    for key, value in content.items():
+        if key in _COMMAND:
+            words, accepts = _COMMAND[key]
+            if not accepts(value):
+                raise ConfigurationError(f"{path}: {key} must be {words}, not {value!r}.")
+            command[key] = value
+        elif isinstance(value, dict) and key in _TABLES:
+            options[key] = _TABLES[key](path, value)
+        elif key in OPTIONS:
+            kind = OPTIONS[key].kind
+            if not kind.accepts(value):
+                raise ConfigurationError(f"{path}: {key} must be {kind.words}, not {value!r}.")
+            options[key] = value
+        elif key == "initialization":
+            raise ConfigurationError(f"{path}: initialization must be a table, [initialization], not {value!r}.")
+        elif key in NO_FLAG:
+            raise ConfigurationError(f"{path}: {key} cannot be given in a file ({NO_FLAG[key]}); remove it.")
+        else:
+            raise ConfigurationError(f"{path}: {_unknown(key, [*OPTIONS, *_COMMAND, *_TABLES])}")
+    for key in ("data", "out"):
+        if key in command:
+            # Path() drops the slash at the end, which says that a model is to be a folder.
+            slash = "/" if command[key].endswith("/") else ""
+            command[key] = f"{path.parent / command[key]}{slash}"
+    if isinstance(command.get("target"), str):
+        command["target"] = [command["target"]]
+    return FitConfig(options, command)
+
+
+def _unknown(key: str, known: list[str]) -> str:
+    near = difflib.get_close_matches(key.replace("-", "_"), known, n=1, cutoff=0.5)
+    guess = f"did you mean {near[0]!r}?" if near else f"known keys are {', '.join(sorted(set(known)))}."
+    return f"unknown key {key!r}; {guess}"
+
+
+def _initialization(path: Path, values: dict[str, Any]) -> Any:
+    from sodgp.architecture import Initialization
+
+    return _made(path, "initialization", Initialization, values)
+
+
+def _auto(path: Path, values: dict[str, Any]) -> Any:
+    from sodgp.subset.auto import Auto
+
+    return _made(path, "subset_size", Auto, values)
+
+
+def _selector(path: Path, values: dict[str, Any]) -> Any:
+    from sodgp.subset import SELECTORS
+
+    rest = dict(values)
+    name = rest.pop("name", None)
+    if not isinstance(name, str) or name not in SELECTORS:
+        raise ConfigurationError(f"{path}: [subset] needs a name, one of {', '.join(SELECTORS)}.")
+    return _made(path, "subset", SELECTORS[name], rest)
+
+
+def _made(path: Path, key: str, cls: Any, values: dict[str, Any]) -> Any:
+    """An object of a dataclass from a table: names and types are checked here, ranges by the class or the estimator."""
+    defaults = {field.name: field.default for field in dataclasses.fields(cls)}
+    arguments = {}
+    for name, value in values.items():
+        if name not in defaults:
+            raise ConfigurationError(f"{path}: in [{key}], {_unknown(name, list(defaults))}")
+        default = defaults[name]
+        kind = TEXT if isinstance(default, str) else INTEGER if isinstance(default, int) else NUMBER
+        if not kind.accepts(value):
+            raise ConfigurationError(f"{path}: in [{key}], {name} must be {kind.words}, not {value!r}.")
+        arguments[name] = float(value) if kind is NUMBER else value
+    return cls(**arguments)
+
+
+# Arguments of the estimator that are objects: tables in the file.
+_TABLES: Final[dict[str, Callable[[Path, dict[str, Any]], Any]]] = {
+    "initialization": _initialization,
+    "subset": _selector,
+    "subset_size": _auto,
+}

@@ -1,0 +1,218 @@
+"""The arguments of `sodgp.DeepGPRegressor` as flags and as keys of a config file: one table for both.
+
+A new argument of the estimator gets a line in `OPTIONS`, or, where a command line cannot give it, in `NO_FLAG` with the
+reason; a test compares both with the estimator.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any, Final
+
+import typer
+
+from sodgp.errors import ConfigurationError
+
+INFERENCES: Final = ("sod", "dsvi", "sghmc", "mean_field")
+KERNELS: Final = tuple(base + end for end in ("", "-iso") for base in ("rbf", "matern12", "matern32", "matern52", "rq"))
+SUBSETS: Final = ("kmeans", "random", "greedy_variance", "rp_cholesky", "leverage", "dpp")
+
+NO_FLAG: Final[Mapping[str, str]] = {
+    "initialization": "a table of a config file: [initialization]",
+    "callbacks": "Python functions",
+    "verbose": "--verbose and --quiet of the command itself",
+}
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of value, as text of a flag and as a value of a config file.
+
+    Attributes
+    ----------
+    words : str
+        What it is, for messages.
+    metavar : str
+        What it is, for help texts.
+    read : function (str) -> value
+        Raises ValueError for text that is none.
+    accepts : function (value) -> bool
+        Whether a value of a config file is one; tables are handled apart.
+    """
+
+    words: str
+    metavar: str
+    read: Callable[[str], Any]
+    accepts: Callable[[Any], bool]
+
+
+def _is_integer(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _is_number(value: Any) -> bool:
+    return _is_integer(value) or isinstance(value, float)
+
+
+def _widths(text: str) -> int | list[int]:
+    return [int(part) for part in text.split(",")] if "," in text else int(text)
+
+
+def _or_word(read: Callable[[str], Any], *words: str) -> Callable[[str], Any]:
+    return lambda text: text if text in words else read(text)
+
+
+INTEGER = Kind("an integer", "INTEGER", int, _is_integer)
+NUMBER = Kind("a number", "NUMBER", float, _is_number)
+TEXT = Kind("text", "TEXT", str, lambda value: isinstance(value, str))
+FLAG = Kind("true or false", "", lambda text: text == "true", lambda value: isinstance(value, bool))
+WIDTHS = Kind(
+    "an integer, or a list of one for each hidden layer",
+    "N|N,N,...",
+    _widths,
+    lambda value: _is_integer(value) or (isinstance(value, list) and all(map(_is_integer, value))),
+)
+SIZE = Kind(
+    "an integer, 'auto' or 'paper'",
+    "N|auto|paper",
+    _or_word(int, "auto", "paper"),
+    lambda value: _is_integer(value) or value in ("auto", "paper"),
+)
+JITTER = Kind(
+    "a number or 'program'",
+    "NUMBER|program",
+    _or_word(float, "program"),
+    lambda value: _is_number(value) or value == "program",
+)
+# TOML has no null: the word stands for Python's None.
+THREADS = Kind(
+    "an integer or 'none'", "N|none", _or_word(int, "none"), lambda value: _is_integer(value) or value == "none"
+)
+
+
+@dataclass(frozen=True)
+class Option:
+    """How an argument of the estimator is given.
+
+    Attributes
+    ----------
+    kind : Kind
+    help : str
+        Ends without a stop; the default is added.
+    short : str
+        A second, older name of the flag, without dashes.
+    choices : tuple of str
+        For completion in the shell; the library checks the value.
+    panel : str
+        Heading in the help text.
+    """
+
+    kind: Kind
+    help: str
+    default: str
+    short: str = ""
+    choices: tuple[str, ...] = ()
+    panel: str = "Model"
+
+
+_TRAINING, _SAMPLING, _MACHINE, _SWITCHES = "Training", "Sampling (SGHMC)", "Machine", "Switches"
+
+OPTIONS: Final[dict[str, Option]] = {
+    "inference": Option(TEXT, "Method: sod, dsvi, sghmc or mean_field", "sod", choices=INFERENCES),
+    "n_layers": Option(INTEGER, "GP layers, the last one included; 1 is a sparse GP", "2", short="layers"),
+    "hidden_width": Option(WIDTHS, "Outputs of the hidden layers, or one number for each", "min(30, inputs)"),
+    "kernel": Option(
+        TEXT,
+        "rbf, matern12, matern32, matern52 or rq; with -iso one lengthscale for all inputs",
+        "rbf",
+        choices=KERNELS,
+    ),
+    "subset_size": Option(SIZE, "Rows M of the subset (inducing points); auto grows it as the data need", "up to 100"),
+    "subset": Option(TEXT, f"How its rows are chosen: {', '.join(SUBSETS)}", "kmeans", choices=SUBSETS),
+    "reselect_every": Option(INTEGER, "Steps between two choices of the subset", "one choice"),
+    "parameterization": Option(TEXT, "Family of q(F_S): whitened or paper", "whitened", choices=("whitened", "paper")),
+    "coupling": Option(
+        TEXT,
+        "How subset and other rows are drawn: ancestral, marginal or joint",
+        "ancestral",
+        choices=("ancestral", "marginal", "joint"),
+    ),
+    "hidden_mean": Option(TEXT, "Mean of hidden layers: linear or zero", "linear", choices=("linear", "zero")),
+    "tie_label_noise": Option(FLAG, "Label noise of q equal to the likelihood's", "tied", panel=_SWITCHES),
+    "learn_inducing_inputs": Option(FLAG, "Train inducing inputs (dsvi, sghmc)", "trained", panel=_SWITCHES),
+    "jitter": Option(JITTER, "Added to covariance diagonals, relative to their mean", "1e-6, float32: 1e-4"),
+    "max_iter": Option(INTEGER, "Steps of training", "1000", panel=_TRAINING),
+    "batch_size": Option(INTEGER, "Rows that a step sees, the subset counted in", "2000", panel=_TRAINING),
+    "learning_rate": Option(NUMBER, "Of Adam", "0.03", panel=_TRAINING),
+    "schedule": Option(
+        TEXT, "Learning rate: cosine or constant", "cosine", choices=("cosine", "constant"), panel=_TRAINING
+    ),
+    "n_samples": Option(INTEGER, "Monte Carlo samples of a training step", "10", panel=_TRAINING),
+    "n_predict_samples": Option(INTEGER, "Monte Carlo samples of a prediction", "50", panel=_TRAINING),
+    "n_restarts": Option(INTEGER, "Fits from different seeds; the best is kept", "1", panel=_TRAINING),
+    "random_state": Option(INTEGER, "Fixes every random number", "0", short="seed", panel=_TRAINING),
+    "n_posterior_samples": Option(INTEGER, "Posterior draws kept over all chains", "100", panel=_SAMPLING),
+    "thinning": Option(INTEGER, "Transitions between two draws", "50", panel=_SAMPLING),
+    "step_size": Option(NUMBER, "Of the sampler", "0.01", panel=_SAMPLING),
+    "n_chains": Option(INTEGER, "Chains side by side", "1", panel=_SAMPLING),
+    "dtype": Option(TEXT, "float64 or float32", "float64", choices=("float64", "float32"), panel=_MACHINE),
+    "device": Option(TEXT, "auto, cpu or cuda", "auto", choices=("auto", "cpu", "cuda"), panel=_MACHINE),
+    "n_threads": Option(THREADS, "CPU threads; none: PyTorch's own setting", "1", short="threads", panel=_MACHINE),
+    "compile": Option(FLAG, "Fuse operations with PyTorch's compiler; pays in long runs", "off", panel=_SWITCHES),
+}
+
+
+def estimator_flags(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command a flag for every entry of `OPTIONS`; it gets those that were used in its argument `options`."""
+
+    @functools.wraps(command)
+    def run(**arguments: Any) -> None:
+        given = {name: arguments.pop(name) for name in OPTIONS}
+        command(options={name: _value(name, text) for name, text in given.items() if text is not None}, **arguments)
+
+    own = [p for p in inspect.signature(command, eval_str=True).parameters.values() if p.name != "options"]
+    flags = [
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=_annotation(name, option))
+        for name, option in OPTIONS.items()
+    ]
+    run.__signature__ = inspect.Signature([*own, *flags])  # type: ignore[attr-defined]
+    run.__annotations__ = {p.name: p.annotation for p in (*own, *flags)} | {"return": None}
+    return run
+
+
+def as_arguments(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Options as the estimator takes them: the word ``none`` becomes None."""
+    return {name: None if name == "n_threads" and value == "none" else value for name, value in options.items()}
+
+
+def _annotation(name: str, option: Option) -> Any:
+    dashed = name.replace("_", "-")
+    help = f"{option.help}. [dim]\\[default: {option.default}][/]"
+    shared: dict[str, Any] = {"help": help, "rich_help_panel": option.panel, "show_default": False}
+    if option.kind is FLAG:
+        return Annotated[bool | None, typer.Option(f"--{dashed}/--no-{dashed}", **shared)]
+    names = [f"--{dashed}", *([f"--{option.short}"] if option.short else [])]
+    if option.choices:
+        shared["autocompletion"] = _completion(option.choices)
+    return Annotated[str | None, typer.Option(*names, metavar=option.kind.metavar, **shared)]
+
+
+def _completion(choices: tuple[str, ...]) -> Callable[[str], list[str]]:
+    def complete(incomplete: str) -> list[str]:
+        return [choice for choice in choices if choice.startswith(incomplete)]
+
+    return complete
+
+
+def _value(name: str, given: str | bool) -> Any:
+    """The value of a flag: here and not in Click, whose messages are about types instead of what is meant."""
+    if isinstance(given, bool):
+        return given
+    kind = OPTIONS[name].kind
+    try:
+        return kind.read(given)
+    except ValueError as error:
+        raise ConfigurationError(f"{name} must be {kind.words}, not {given!r}.") from error

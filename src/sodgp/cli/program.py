@@ -1,0 +1,286 @@
+"""The program and its commands. Each imports what it needs when it runs: help and completion must not wait."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from sodgp.bench.command import bench
+from sodgp.cli.config import FitConfig, read_config
+from sodgp.cli.group import DEBUG, Commands, ExitCode
+from sodgp.cli.options import as_arguments, estimator_flags
+from sodgp.cli.tables import (
+    check_output,
+    known_targets,
+    levels,
+    model_inputs,
+    refuse_unusable,
+    table_suffix,
+    training_data,
+    write_table,
+)
+from sodgp.errors import ConfigurationError
+from sodgp.terminal import progress, say
+
+_CHUNK_ROWS = 20_000
+
+_EPILOG = """Examples:
+
+[bold]sodgp demo[/]
+
+[bold]sodgp fit data.csv --target y --out model/[/]
+
+[bold]sodgp evaluate model/ held-out.csv[/]
+
+[bold]sodgp report model/ held-out.csv --out report.html[/]
+
+[bold]sodgp predict model/ new.csv --out predictions.csv[/]
+
+Exit codes: 0 success, 1 bad data or files, 2 usage, 3 numerical failure, 4 a bug, 130 interrupted."""
+
+app = typer.Typer(
+    cls=Commands,
+    help="Deep Gaussian processes: train on a table, predict with honest uncertainty.",
+    epilog=_EPILOG,
+    no_args_is_help=True,
+    rich_markup_mode="rich",
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+Table = Annotated[Path, typer.Argument(help="Table with a header row: .csv, .tsv (also .gz) or .parquet.")]
+ModelPath = Annotated[Path, typer.Argument(help="Model that `sodgp fit` or `DeepGPRegressor.save` wrote.")]
+Targets = Annotated[
+    list[str] | None,
+    typer.Option("--target", help="Column with the target; repeat it for several. [dim]\\[default: the model's][/]"),
+]
+Json = Annotated[bool, typer.Option("--json", help="JSON on stdout, for programs.")]
+Threads = Annotated[int | None, typer.Option(min=1, help="CPU threads. [dim]\\[default: 1][/]", show_default=False)]
+
+
+def main() -> None:
+    """Entry point of the ``sodgp`` program."""
+    app(prog_name="sodgp")
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        import sodgp
+
+        typer.echo(f"sodgp {sodgp.__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+    debug: Annotated[
+        bool, typer.Option(DEBUG, help="Show the traceback of an error; may stand anywhere in the line.")
+    ] = False,
+) -> None: ...
+
+
+@app.command(epilog="Example: [bold]sodgp fit data.csv --target y --out model/ --n-layers 3 --random-state 0[/]")
+@estimator_flags
+def fit(
+    options: dict[str, Any],
+    data: Annotated[
+        Path | None, typer.Argument(help="Table with a header row: .csv, .tsv (also .gz) or .parquet.")
+    ] = None,
+    target: Annotated[
+        list[str] | None, typer.Option(help="Column to predict; repeat it for several.", show_default=False)
+    ] = None,
+    out: Annotated[
+        str | None, typer.Option("--out", "-o", help="Where to save: a folder (model/) or one file (m.sodgp).")
+    ] = None,
+    config: Annotated[
+        Path | None, typer.Option(help="TOML file; its keys are the options below, data, target and out. Flags win.")
+    ] = None,
+    as_json: Json = False,
+    verbose: Annotated[
+        bool | None, typer.Option("--verbose/--quiet", help="Show progress and a summary.", show_default=False)
+    ] = None,
+) -> None:
+    """Train a model on a table and save it. Every column that is not a target is an input.
+
+    Nothing is written unless training succeeds; Ctrl-C during training ends it and saves what there is.
+    """
+    from sodgp import DeepGPRegressor
+    from sodgp.configuration import Configuration
+    from sodgp.io import check_destination
+    from sodgp.summary import describe
+
+    file = FitConfig() if config is None else read_config(config)
+    said = file.command | {
+        name: value
+        for name, value in (("data", data), ("target", target), ("out", out), ("verbose", verbose))
+        if value not in (None, [])
+    }
+    for name, how in (("data", "a table, such as data.csv"), ("target", "--target"), ("out", "--out")):
+        if not said.get(name):
+            raise ConfigurationError(f"sodgp fit needs {how}, on the command line or as {name!r} in a config file.")
+    shown = said.get("verbose", True)
+    arguments = as_arguments({"random_state": 0, **file.options, **options})
+    model: Any = DeepGPRegressor(**arguments)
+    Configuration.from_estimator(model)
+    check_destination(said["out"])
+    X, y = training_data(Path(said["data"]), said["target"])
+    began = time.perf_counter()
+    with progress(model.max_iter, "training", shown=shown) as begin:
+        model.set_params(callbacks=[begin("training")])
+        model.fit(X, y.iloc[:, 0] if y.shape[1] == 1 else y)
+    seconds = time.perf_counter() - began
+    model.set_params(callbacks=None)
+    model.target_names_ = list(said["target"])
+    model.save(said["out"])
+    if as_json:
+        _print_json({**describe(model), "wall_seconds": seconds, "saved_to": said["out"]})
+    elif shown:
+        _print_summary(describe(model))
+        _line("seconds", f"{seconds:.1f}")
+        _line("saved to", said["out"])
+    if model.history_.stopped == "interrupted":
+        raise typer.Exit(ExitCode.INTERRUPTED)
+
+
+@app.command(epilog="Example: [bold]sodgp predict model/ new.csv --out predictions.csv --quantiles 0.05,0.95[/]")
+def predict(
+    model: ModelPath,
+    data: Table,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="Predictions: .csv, .tsv (also .gz) or .parquet.")
+    ] = None,
+    quantiles: Annotated[str, typer.Option(help="Probabilities, with commas; empty for none.")] = "0.05,0.5,0.95",
+    as_json: Json = False,
+    threads: Threads = None,
+) -> None:
+    """Predict the target for every row of a table: mean, standard deviation and quantiles, noise included.
+
+    Columns are found by their names; others than the model's inputs are left out, with a note. With --json and without
+    --out the predictions are written to stdout.
+    """
+    from sodgp import DeepGPRegressor
+    from sodgp.data.tables import read_table
+
+    wanted = levels(quantiles)
+    if out is not None:
+        table_suffix(out)
+        check_output(out, data)
+    elif not as_json:
+        raise ConfigurationError("sodgp predict needs --out for the predictions, or --json to print them.")
+    estimator = DeepGPRegressor.load(model)
+    X = model_inputs(estimator, read_table(data), data)
+    refuse_unusable(X, data)
+    estimator.set_params(n_threads=threads or estimator.n_threads)
+    result = _predictions(estimator, X, wanted)
+    if out is None:
+        _print_json({"rows": len(result), "predictions": result.to_dict("list")})
+        return
+    write_table(result, out)
+    if as_json:
+        _print_json({"rows": len(result), "columns": list(result), "written_to": str(out)})
+    else:
+        say(f"{len(result):,} predictions written to {out}")
+
+
+@app.command(epilog="Example: [bold]sodgp evaluate model/ held-out.csv --json[/]")
+def evaluate(
+    model: ModelPath,
+    data: Table,
+    target: Targets = None,
+    bootstrap: Annotated[int, typer.Option(min=0, help="Resamples behind the intervals; 0 for none.")] = 1000,
+    as_json: Json = False,
+    threads: Threads = None,
+) -> None:
+    """Score a saved model on a table that it has not seen: NLPP, RMSE, CRPS, coverage, each with a 95 % interval."""
+    from sodgp import DeepGPRegressor
+    from sodgp.cli.scores import as_dictionary, print_scores
+    from sodgp.evaluation import evaluate as run
+
+    estimator = DeepGPRegressor.load(model)
+    estimator.set_params(n_threads=threads or estimator.n_threads)
+    X, y, names = known_targets(estimator, data, target or [])
+    found = run(estimator, X, y.to_numpy(dtype="float64"), targets=names)
+    if as_json:
+        _print_json({"model": str(model), "data": str(data), **as_dictionary(found, bootstrap)})
+    else:
+        print_scores(found, bootstrap)
+
+
+@app.command(epilog="Example: [bold]sodgp info model/[/]")
+def info(model: ModelPath, as_json: Json = False) -> None:
+    """Say what a saved model is: its inputs, targets, layers, training and noise."""
+    from sodgp import DeepGPRegressor
+    from sodgp.summary import describe
+
+    about = describe(DeepGPRegressor.load(model))
+    if as_json:
+        _print_json(about)
+    else:
+        _print_summary(about)
+
+
+@app.command(epilog="Example: [bold]sodgp demo --out sodgp-demo[/]")
+def demo(
+    out: Annotated[Path, typer.Option("--out", "-o", help="Folder for the picture step.png.")] = Path("sodgp-demo"),
+    seed: Annotated[int, typer.Option(min=0, help="Fixes every random number.")] = 0,
+) -> None:
+    """Fit deep GPs with 1, 2 and 3 layers to a step and to the diabetes data; print scores, draw the step.
+
+    Takes under two minutes on two cores, and needs neither network nor data files.
+    """
+    from sodgp.demo import run
+
+    run(out, seed)
+
+
+app.add_typer(bench, name="bench")
+
+
+def _predictions(estimator: Any, X: Any, wanted: list[float]) -> Any:
+    """A frame with mean, std and quantiles of every target, in chunks: memory stays bounded."""
+    import numpy as np
+    import pandas as pd
+
+    from sodgp.summary import target_names
+
+    parts = []
+    for start in range(0, len(X), _CHUNK_ROWS):
+        dist = estimator.predict_distribution(X.iloc[start : start + _CHUNK_ROWS])
+        columns = [dist.mean, dist.std, *(dist.quantile(wanted) if wanted else [])]
+        parts.append(np.stack([values.reshape(len(dist), -1) for values in columns], axis=-1))
+    table = np.concatenate(parts)
+    names = ["mean", "std", *(f"q{level:g}" for level in wanted)]
+    targets = target_names(estimator)
+    header = names if len(targets) == 1 else [f"{target}_{name}" for target in targets for name in names]
+    return pd.DataFrame(table.reshape(len(table), -1), columns=header)
+
+
+def _print_summary(about: dict[str, Any]) -> None:
+    count = len(about["inputs"])
+    shown = ", ".join(about["inputs"][:8]) + (" ..." if count > 8 else "")
+    layers = f"{about['n_layers']} layer{'s' * (about['n_layers'] > 1)}"
+    _line("method", f"{about['method']}, {layers}, widths {about['widths']}, kernel {about['kernel']}")
+    _line("inputs", f"{count} ({shown})")
+    _line("targets", ", ".join(about["targets"]))
+    _line("rows", f"{about['rows']:,}, {about['subset_rows']} in the subset")
+    _line("parameters", f"{about['parameters']:,}")
+    if about["bound"] is not None:
+        _line("bound", f"{about['bound']:.2f} nats after {about['iterations']} steps ({about['stopped']})")
+    if about["rollbacks"]:
+        _line("rollbacks", str(about["rollbacks"]))
+    _line("noise std", ", ".join(f"{name} {value:.4g}" for name, value in about["noise_std"].items()))
+
+
+def _print_json(content: dict[str, Any]) -> None:
+    typer.echo(json.dumps(content, indent=2, allow_nan=False, ensure_ascii=False))
+
+
+def _line(name: str, value: str) -> None:
+    typer.echo(f"{name:<11} {value}")

@@ -1,0 +1,137 @@
+"""Data files of the command line: checked on the way in, whole or not at all on the way out."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+from sodgp.errors import ConfigurationError, InputError
+from sodgp.terminal import say
+
+TEXT = (".csv", ".csv.gz", ".tsv", ".tsv.gz")
+PARQUET = (".parquet", ".pq")
+
+
+def training_data(path: Path, targets: list[str]) -> tuple[Any, Any]:
+    """Inputs and targets of a table as frames, without text and gaps."""
+    from sodgp.data.tables import read_table, split_target
+
+    X, y = split_target(read_table(path), targets)
+    refuse_unusable(X, path)
+    refuse_unusable(y, path)
+    return X, y
+
+
+def known_targets(model: Any, path: Path, targets: list[str]) -> tuple[Any, Any, list[str]]:
+    """Inputs of a model and targets to compare it with, from a table.
+
+    Parameters
+    ----------
+    model : DeepGPRegressor
+    path : Path
+    targets : list of str
+        Columns that hold the targets, in the model's order; empty takes the model's own names.
+
+    Returns
+    -------
+    X, y : pandas.DataFrame, shapes [N, D] and [N, P]
+    targets : list of str
+    """
+    from sodgp.data.tables import read_table, split_target
+
+    own = [str(name) for name in getattr(model, "target_names_", [])]
+    names = targets or own
+    if not names:
+        raise ConfigurationError("the model does not know its target's name; say it with --target.")
+    if len(names) != model.model_.n_outputs:
+        raise ConfigurationError(f"the model has {model.model_.n_outputs} targets; --target names {len(names)}.")
+    if targets and set(own) == set(targets):
+        names = own  # the model's order counts, not that of the flags
+    frame = read_table(path)
+    _, y = split_target(frame, names)
+    X = model_inputs(model, frame.drop(columns=names), path, quiet=set(own))
+    refuse_unusable(X, path)
+    refuse_unusable(y, path)
+    return X, y, names
+
+
+def model_inputs(estimator: Any, frame: Any, path: Path, *, quiet: set[str] | None = None) -> Any:
+    """The model's inputs in its own order; columns that are left out are named on stderr, `quiet` ones apart."""
+    names = getattr(estimator, "feature_names_in_", None)
+    if names is None:
+        if frame.shape[1] != estimator.n_features_in_:
+            raise InputError(
+                f"{path} has {frame.shape[1]} columns, but the model takes {estimator.n_features_in_} inputs, which it"
+                " knows by their order only. Keep those columns alone."
+            )
+        return frame.set_axis(range(frame.shape[1]), axis=1)
+    missing = [repr(name) for name in names if name not in frame.columns]
+    if missing:
+        raise InputError(f"{path} lacks input columns of the model: {', '.join(missing)}. Add them, spelt like that.")
+    targets = list(getattr(estimator, "target_names_", []))
+    for column in frame.columns:
+        if column not in names and column not in (quiet or ()):
+            what = "the target" if column in targets else "no input of the model"
+            say(f"Note: column {column!r} is {what}; ignored.")
+    return frame[list(names)]
+
+
+def refuse_unusable(frame: Any, path: Path) -> None:
+    """InputError that names text columns, or the columns and the first row with missing or infinite values."""
+    import numpy as np
+
+    text = [repr(column) for column in frame.columns if frame[column].dtype.kind not in "biuf"]
+    if text:
+        raise InputError(
+            f"{path}: {', '.join(text)} {'hold' if len(text) > 1 else 'holds'} text instead of numbers. Encode such"
+            " columns as numbers, or leave them out."
+        )
+    good = np.isfinite(frame.to_numpy(dtype=np.float64, na_value=np.nan))
+    if not good.all():
+        names = ", ".join(repr(column) for column in frame.columns[~good.all(0)])
+        row = int(np.flatnonzero(~good.all(1))[0]) + 1
+        raise InputError(
+            f"{path}: missing or infinite values in {names}, first in row {row} below the header. Fill them in, or drop"
+            " such rows."
+        )
+
+
+def levels(text: str) -> list[float]:
+    """Probabilities from ``0.05,0.95``."""
+    try:
+        found = [float(part) for part in text.split(",") if part.strip()]
+    except ValueError:
+        found = [math.nan]
+    if not all(0 < level < 1 for level in found):
+        raise ConfigurationError(
+            f"--quantiles {text!r} must be numbers between 0 and 1 with commas, such as 0.05,0.95."
+        )
+    return found
+
+
+def table_suffix(path: Path) -> str:
+    """The ending that says what kind of table to write."""
+    for suffix in (*TEXT, *PARQUET):
+        if path.name.lower().endswith(suffix):
+            return suffix
+    raise ConfigurationError(f"--out {path} must end in one of {', '.join((*TEXT, *PARQUET))}.")
+
+
+def check_output(path: Path, *inputs: Path) -> None:
+    """Refuse a folder, and a file that the command reads."""
+    if path.is_dir() or (path.exists() and any(source.exists() and path.samefile(source) for source in inputs)):
+        raise ConfigurationError(f"--out {path} is a folder or the input table itself; name another file.")
+
+
+def write_table(frame: Any, path: Path) -> None:
+    """Write a frame in the format of the path's ending, whole or not at all."""
+    from sodgp.io import write_whole
+
+    suffix = table_suffix(path)
+    if suffix in PARQUET:
+        write_whole(path, lambda scratch: frame.to_parquet(scratch, index=False))
+        return
+    packing = "gzip" if suffix.endswith(".gz") else None
+    separator = "\t" if suffix.startswith(".tsv") else ","
+    write_whole(path, lambda scratch: frame.to_csv(scratch, index=False, sep=separator, compression=packing))

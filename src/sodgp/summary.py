@@ -1,0 +1,86 @@
+"""What a fitted estimator is, as plain numbers and text: for ``sodgp info``, ``sodgp fit`` and reports."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from sodgp.estimators import DeepGPRegressor, copy_of
+from sodgp.record_fields import encode_parameters
+
+
+def feature_names(model: DeepGPRegressor) -> list[str]:
+    """Names of the inputs; ``x0``, ``x1``, ... where the model was fitted without names."""
+    names = getattr(model, "feature_names_in_", None)
+    return [f"x{i}" for i in range(model.n_features_in_)] if names is None else [str(name) for name in names]
+
+
+def target_names(model: DeepGPRegressor) -> list[str]:
+    """Names of the targets; ``y``, or ``y0``, ``y1``, ..., where the model was fitted without names."""
+    names = getattr(model, "target_names_", None)
+    if names is not None:
+        return [str(name) for name in names]
+    count = model.model_.n_outputs
+    return ["y"] if count == 1 else [f"y{i}" for i in range(count)]
+
+
+def noise_std(model: DeepGPRegressor) -> list[float]:
+    """Standard deviation of the observation noise of every target, in original units."""
+    roots = model.model_.noise_variance.sqrt().flatten().tolist()
+    return [float(root * scale) for root, scale in zip(roots, model._y_scaler.scale_, strict=True)]
+
+
+def n_training_rows(model: DeepGPRegressor) -> int:
+    """Rows that the model was fitted to."""
+    return int(np.max(model._x_scaler.n_samples_seen_))
+
+
+def describe(model: DeepGPRegressor) -> dict[str, Any]:
+    """A fitted model as a dictionary that JSON can hold.
+
+    Parameters
+    ----------
+    model : DeepGPRegressor
+        Fitted, or loaded from a file.
+
+    Returns
+    -------
+    dict
+        ``method``, ``n_layers``, ``widths`` (outputs of every layer), ``kernel``, ``inputs``, ``targets``, ``rows``,
+        ``subset_rows`` (inducing points of a layer), ``parameters``, ``bound`` (nats), ``iterations``, ``stopped``,
+        ``rollbacks``, ``seconds`` of training, ``noise_std`` of every target, and ``options``, the estimator's
+        arguments.
+
+    Examples
+    --------
+    >>> X = np.linspace(-1, 1, 20)[:, None]
+    >>> model = DeepGPRegressor(max_iter=2, random_state=0).fit(X, X[:, 0])
+    >>> about = describe(model)
+    >>> about["rows"], about["subset_rows"], about["inputs"], about["iterations"]
+    (20, 10, ['x0'], 2)
+    """
+    check_is_fitted(model)
+    history, layers = model.history_, model.model_.layers
+    kernel = model.kernel if isinstance(model.kernel, str) else getattr(model.kernel, "__name__", "a function")
+    # A kernel function has no place in a file; its name is enough here.
+    named = copy_of(model, kernel=kernel)
+    return {
+        "method": model.inference,
+        "n_layers": len(layers),
+        "widths": [int(layer.q_mean.shape[-1]) for layer in layers],
+        "kernel": kernel,
+        "inputs": feature_names(model),
+        "targets": target_names(model),
+        "rows": n_training_rows(model),
+        "subset_rows": int(layers[0].q_mean.shape[-2]),
+        "parameters": int(model.n_parameters_),
+        "bound": history.bound[-1] if history.bound else None,
+        "iterations": int(model.n_iter_),
+        "stopped": history.stopped,
+        "rollbacks": history.rollbacks,
+        "seconds": history.seconds[-1] if history.seconds else None,
+        "noise_std": dict(zip(target_names(model), noise_std(model), strict=True)),
+        "options": encode_parameters(named),
+    }

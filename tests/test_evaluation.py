@@ -1,0 +1,111 @@
+"""Scores with intervals: equal to those of `sodgp.metrics`, and with the coverage that bootstrap intervals promise."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from sodgp import DeepGPRegressor, evaluation, metrics
+from sodgp.errors import InputError
+from sodgp.evaluation import Evaluation, evaluate, joined
+
+rng = np.random.default_rng(0)
+X = rng.normal(size=(60, 2))
+Y = np.stack([X[:, 0] + 0.1 * rng.normal(size=60), 50 + 10 * X[:, 1]], axis=1)
+
+
+@pytest.fixture(scope="module")
+def model():
+    return DeepGPRegressor(max_iter=30, subset_size=15, random_state=0).fit(X[:40], Y[:40])
+
+
+def made(n, seed=0, scale=1.0):
+    """An evaluation of standard normal forecasts for errors of standard deviation `scale`."""
+    from scipy.stats import norm
+
+    y = scale * np.random.default_rng(seed).normal(size=(n, 1))
+    zero, one = np.zeros_like(y), np.ones_like(y)
+    return Evaluation(
+        ("y",), y, zero, one, zero - 1.645, zero + 1.645, norm.logpdf(y), np.abs(y), norm.cdf(y), zero, one
+    )
+
+
+def test_scores_are_those_of_the_metrics(model):
+    found = evaluate(model, X[40:], Y[40:])
+    assert found.targets == ("y0", "y1")
+    for target in (0, 1):
+        dist = model.predict_distribution(X[40:])
+        single = type(dist)(*(part.reshape(50, 20, 2)[..., target] for part in (dist._mu, dist._var)))
+        expected = metrics.scores(Y[40:, target], single)
+        scores = found.scores(target)
+        for name, value in expected.items():
+            assert scores[name].value == pytest.approx(value, rel=1e-10)
+        for name in ("nlpp", "rmse", "crps"):
+            assert scores[name].low < scores[name].value < scores[name].high
+        residual = Y[40:, target] - Y[:40, target].mean()
+        assert scores["base_rmse"].value == pytest.approx(np.sqrt(np.mean(residual**2)))
+        assert scores["r2"].value == pytest.approx(1 - (expected["rmse"] / scores["base_rmse"].value) ** 2)
+
+
+def test_frames_chunks_and_names(model, monkeypatch):
+    whole = evaluate(model, X, Y)
+    monkeypatch.setattr(evaluation, "_CHUNK_ROWS", 7)
+    parts = evaluate(model, pd.DataFrame(X).to_numpy(), pd.DataFrame(Y), targets=["a", "b"])
+    np.testing.assert_allclose(parts.log_prob, whole.log_prob, rtol=1e-10)
+    assert parts.targets == ("a", "b")
+    assert len(parts) == 60
+
+
+def test_joined_folds_come_back_in_order(model):
+    whole = evaluate(model, X, Y)
+    order = np.random.default_rng(1).permutation(60)
+    parts = [evaluate(model, X[part], Y[part]) for part in np.array_split(order, 3)]
+    np.testing.assert_array_equal(joined(parts, order).y, whole.y)
+    np.testing.assert_allclose(joined(parts, order).pit, whole.pit, rtol=1e-10)
+
+
+def test_coverage_at_any_level():
+    found = made(4000)
+    levels = np.array([0.1, 0.5, 0.9])
+    np.testing.assert_allclose(found.coverage(levels), levels, atol=0.03)
+    assert made(4000, scale=2.0).coverage(levels)[2] < 0.65
+
+
+def test_bootstrap_intervals_cover_the_truth():
+    """95 % intervals of the RMSE of unit errors: 200 samples of 200 rows, of which about 190 should hold 1."""
+    inside = 0
+    for seed in range(200):
+        score = made(200, seed).scores(n_bootstrap=200)["rmse"]
+        inside += score.low <= 1.0 <= score.high
+    assert 176 <= inside <= 199
+
+
+def test_grouped_rows_give_the_same_intervals(monkeypatch):
+    alone = made(3000).scores()["rmse"]
+    monkeypatch.setattr(evaluation, "_MAX_GROUPS", 500)
+    grouped = made(3000).scores()["rmse"]
+    assert grouped.value == alone.value
+    assert grouped.high - grouped.low == pytest.approx(alone.high - alone.low, rel=0.25)
+
+
+def test_the_seed_fixes_the_intervals_and_zero_leaves_them_out():
+    found = made(50)
+    assert found.scores(random_state=1) == found.scores(random_state=1)
+    assert found.scores(random_state=1) != found.scores(random_state=2)
+    score = found.scores(n_bootstrap=0)["nlpp"]
+    assert score.low == score.value == score.high
+
+
+@pytest.mark.parametrize(
+    ("X_bad", "y_bad", "message"),
+    [
+        (X, Y[:, 0], "y has 1 columns, but the model has 2 targets"),
+        (X[:5], Y, "X has 5 rows, but y has 60"),
+        (X[:0], Y[:0], "at least one row"),
+        (X, np.where(np.arange(60)[:, None] == 3, np.nan, Y), "in row 3"),
+    ],
+)
+def test_bad_input(model, X_bad, y_bad, message):
+    with pytest.raises(InputError, match=message):
+        evaluate(model, X_bad, y_bad)
