@@ -23,6 +23,7 @@ SUBSETS: Final = ("kmeans", "random", "greedy_variance", "rp_cholesky", "leverag
 NO_FLAG: Final[Mapping[str, str]] = {
     "initialization": "a table of a config file: [initialization]",
     "callbacks": "Python functions",
+    "warm_start": "for a fitted estimator in Python; a command begins afresh",
     "verbose": "--verbose and --quiet of the command itself",
 }
 
