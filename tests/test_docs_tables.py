@@ -1,7 +1,10 @@
 """The documentation says what the code does: counted tables are as counted, and named code exists."""
 
+import ast
+import importlib
 import importlib.util
 import re
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -97,3 +100,41 @@ def test_links_between_pages_lead_somewhere(page):
     }
     for anchor in re.findall(r"\]\(#([\w-]+)\)", text):
         assert anchor in anchors
+
+
+def _text(node):
+    """The text of a message in the source, with a mark where a value is put in."""
+    if isinstance(node, ast.Constant):
+        return str(node.value)
+    if isinstance(node, ast.JoinedStr):
+        return "".join(_text(part) for part in node.values)
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
+        return _text(node.left) + _text(node.right)
+    return "\0"
+
+
+@cache
+def messages_of_the_source():
+    texts = []
+    for path in SOURCE.rglob("*.py"):
+        nodes = ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        texts += [_text(node) for node in nodes if isinstance(node, ast.Constant | ast.JoinedStr | ast.BinOp)]
+    return [text for text in texts if len(text) > 10]
+
+
+def messages_of_the_page():
+    page = (DOCS / "troubleshooting.md").read_text(encoding="utf-8").split("## No message")[0]
+    found = []
+    for row in re.findall(r"^\| (?!message)(`.*?)\|", page, re.M):
+        found += re.findall(r"`([^`]+)`(?! ?(?:Error|\w*Error\)))", row.split("(")[0])
+    return found
+
+
+@pytest.mark.parametrize("message", messages_of_the_page())
+def test_messages_of_the_troubleshooting_page_are_in_the_code(message):
+    pattern = ".*".join(re.escape(part.strip()) for part in message.split("...") if part.strip())
+    assert any(re.search(pattern, text, re.DOTALL) for text in messages_of_the_source()), message
+
+
+def test_the_troubleshooting_page_has_messages():
+    assert len(messages_of_the_page()) > 30
