@@ -9,7 +9,7 @@ import torch
 from gpytorch.kernels import Kernel
 from torch import Tensor
 
-from sodgp.kernels import KernelFactory, make_kernel
+from sodgp.kernels import KernelSpec, make_kernel
 from sodgp.layers.means import HiddenMean
 from sodgp.linalg import Jitter
 
@@ -57,7 +57,7 @@ class Architecture:
         Rows of the subset, or inducing points per layer (M).
     mean_weights : list of Tensor of shape [*replicates, D_in, D_out]
         Linear means of the hidden layers; their number and widths are those of the hidden layers.
-    kernel : str or function
+    kernel : str, function or gpytorch kernel
         See `sodgp.kernels.make_kernel`.
     parameterization : {"whitened", "paper"}
     tie_label_noise : bool
@@ -70,7 +70,7 @@ class Architecture:
     n_outputs: int
     size: int
     mean_weights: Sequence[Tensor]
-    kernel: str | KernelFactory = "rbf"
+    kernel: KernelSpec = "rbf"
     parameterization: str = "whitened"
     tie_label_noise: bool = True
     initialization: Initialization = field(default_factory=Initialization)

@@ -61,9 +61,10 @@ class DeepGPRegressor(Predictions, MultiOutputMixin, RegressorMixin, BaseEstimat
     reselect_every : int or None, default=None
         For ``"sod"``: choose S anew after every so many steps, with the kernel that layer 1 has learned, and carry
         q(F_S) over; in the second half of `max_iter` the subset stays. None keeps the first subset.
-    kernel : str or function, default="rbf"
+    kernel : str, function or gpytorch kernel, default="rbf"
         ``"rbf"``, ``"matern12"``, ``"matern32"``, ``"matern52"``, ``"rq"``, each with one lengthscale per input, or one
-        for all with ``-iso`` behind the name; or a function ``input_dim -> gpytorch kernel``, priors included.
+        for all with ``-iso`` behind the name; or a function ``input_dim -> gpytorch kernel``, priors included; or such
+        a kernel, where it fits the inputs of every layer.
     parameterization : {"whitened", "paper"}, default="whitened"
         Family of q(F_S): relative to the layer's prior, or the paper's absolute one.
     coupling : {"ancestral", "marginal", "joint"}, default="ancestral"
@@ -132,11 +133,11 @@ class DeepGPRegressor(Predictions, MultiOutputMixin, RegressorMixin, BaseEstimat
     subset_indices_ : ndarray of shape [M]
         Rows of the training data that form S; the last ones where S has moved.
     subset_size_reason_ : str
-        With ``subset_size="auto"``: what was chosen and why; not stored in model files.
+        With ``subset_size="auto"``: what was chosen and why.
     n_parameters_ : int
         Numbers that were trained.
     diagnostics_ : sodgp.inference.diagnostics.SamplerDiagnostics
-        For ``"sghmc"``: effective sample size, R-hat, temperature and step size; not stored in model files.
+        For ``"sghmc"``: effective sample size, R-hat, temperature and step size.
     n_iter_ : int
     restart_bounds_ : list of float
         Bound of every restart, where there were several.
@@ -383,7 +384,8 @@ class DeepGPRegressor(Predictions, MultiOutputMixin, RegressorMixin, BaseEstimat
         Raises
         ------
         ModelFileError
-            Something that is not a model is in the way, the disk refuses, or the kernel is a function.
+            Something that is not a model is in the way, the disk refuses, or the kernel is code that GPyTorch's own
+            kernels cannot describe (see `sodgp.kernel_descriptions`).
         """
         from sodgp import records
 

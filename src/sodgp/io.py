@@ -6,36 +6,40 @@ Two forms hold the same record:
 * a folder (``"model/"``, or any path without a suffix): ``model.json`` and ``model.safetensors``.
 
 A record is written next to its destination and moved there when it is complete, so a failure leaves what was there
-before. This module knows nothing of estimators; `sodgp.records` says what a model's record holds.
+before. A file is read into memory whole, never mapped, after its length was found acceptable: nothing that a file says
+of itself asks for memory, and a file that is cut short meanwhile is an error, not a crash. This module knows nothing of
+estimators; `sodgp.records` says what a model's record holds.
+
+Format versions: 1 has a checksum over the tensors only; 2, the present one, over the JSON text too.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import math
 import os
-import secrets
-import shutil
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+import stat
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, BinaryIO, NoReturn
 
 import torch
-from safetensors import SafetensorError, safe_open
+from safetensors import SafetensorError
+from safetensors.torch import load as from_bytes
 from safetensors.torch import save as to_bytes
 from torch import Tensor
 
+from sodgp.atomic import StrPath, held, write_bytes, write_whole_folder
+from sodgp.atomic import write_whole as write_whole
 from sodgp.errors import ModelFileError
 
 FORMAT = "sodgp-model"
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 JSON_NAME, TENSORS_NAME = "model.json", "model.safetensors"
 MAX_TENSOR_BYTES = 8 * 2**30
 MAX_JSON_BYTES = 64 * 2**20
-
-StrPath = str | os.PathLike[str]
 
 
 @dataclass(frozen=True)
@@ -71,22 +75,26 @@ def write_record(path: StrPath, record: Record) -> None:
         before is then still there.
     """
     check_destination(path)
-    target = Path(path).resolve()
     tensors = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in record.tensors.items()}
-    header = {"format": FORMAT, "format_version": FORMAT_VERSION, "sha256": _digest(tensors)}
+    info = {**record.info, "format": FORMAT, "format_version": FORMAT_VERSION}
     try:
-        text = json.dumps({**header, **record.info}, allow_nan=False, ensure_ascii=False)
+        text = json.dumps({"sha256": _checksum(info, tensors), **info}, allow_nan=False, ensure_ascii=False)
     except (TypeError, ValueError) as error:
         raise ModelFileError(f"{path}: the model cannot be written as JSON: {error}.") from error
+
+    def fill(folder: Path) -> None:
+        write_bytes(folder / JSON_NAME, text.encode())
+        write_bytes(folder / TENSORS_NAME, to_bytes(tensors))
+
     try:
         if is_folder_path(path):
-            _write_folder(target, text, tensors)
+            write_whole_folder(path, fill)
         else:
-            write_whole(target, lambda file: _write_bytes(file, to_bytes(tensors, metadata={FORMAT: text})))
-    except OSError as error:
+            write_whole(path, lambda file: write_bytes(file, to_bytes(tensors, metadata={FORMAT: text})))
+    except (OSError, UnicodeEncodeError) as error:
         raise ModelFileError(
-            f"{path} could not be written ({error.strerror or error}); nothing there was changed. Check the disk's free"
-            " space and the folder's permissions, or save elsewhere."
+            f"{path} could not be written ({getattr(error, 'strerror', None) or error}); nothing there was changed."
+            " Check the disk's free space and the folder's permissions, or save elsewhere."
         ) from error
 
 
@@ -111,33 +119,30 @@ def read_record(path: StrPath) -> Record:
     place = Path(path)
     try:
         if place.is_dir():
-            info = _parse(path, _read_json_file(path, place / JSON_NAME))
+            with held(place, alone=False):
+                info = _parse(path, _json_text(path, place / JSON_NAME))
+                _check_header(path, info)
+                tensors = _tensors(path, _content(path, place / TENSORS_NAME, MAX_TENSOR_BYTES))
+        elif place.exists():
+            content = _content(path, place, MAX_TENSOR_BYTES)
+            info = _parse(path, _metadata(path, content))
             _check_header(path, info)
-            _, tensors = _read_tensors(path, place / TENSORS_NAME)
-        elif place.is_file():
-            text, tensors = _read_tensors(path, place)
-            info = _parse(path, text)
-            _check_header(path, info)
+            tensors = _tensors(path, content)
         else:
             raise ModelFileError(f"{path} does not exist. Give a model file, or a folder with {JSON_NAME} in it.")
-    except OSError as error:
-        raise ModelFileError(f"{path} cannot be read: {error.strerror or error}.") from error
-    if info.pop("sha256", None) != _digest(tensors):
-        _damaged(path, "its numbers do not match their checksum")
+    except (OSError, ValueError) as error:
+        if isinstance(error, ModelFileError):
+            raise
+        raise ModelFileError(f"{path} cannot be read: {getattr(error, 'strerror', None) or error}.") from error
+    stated = info.pop("sha256", None)
+    try:
+        found = _digest(tensors) if info["format_version"] == 1 else _checksum(info, tensors)
+    except (ValueError, RecursionError):
+        _damaged(path, "its JSON is nested too deeply")
+    if stated != found:
+        _damaged(path, "its contents do not match their checksum")
     del info["format"]
     return Record(info, tensors)
-
-
-def write_whole(path: StrPath, write: Callable[[Path], None]) -> None:
-    """Let `write` fill a scratch file beside `path`, and move it there once it is complete; folders above are made."""
-    target = Path(path).resolve()
-    target.parent.mkdir(parents=True, exist_ok=True)
-    with _scratch(target) as temporary:
-        write(temporary)
-        with temporary.open("rb+") as handle:
-            os.fsync(handle.fileno())
-        os.replace(temporary, target)
-    _sync_folder(target.parent)
 
 
 def is_folder_path(path: StrPath) -> bool:
@@ -148,120 +153,94 @@ def is_folder_path(path: StrPath) -> bool:
 
 def check_destination(path: StrPath) -> None:
     """Raise ModelFileError unless a model may be written at `path`: nothing, an empty folder or a model is there."""
-    place = Path(path)
     if not os.fspath(path):
         raise ModelFileError("an empty path was given; name a file such as m.sodgp, or a folder.")
+    try:
+        _check_destination(path)
+    except (OSError, ValueError) as error:
+        if isinstance(error, ModelFileError):
+            raise
+        raise ModelFileError(f"{path} cannot be written: {getattr(error, 'strerror', None) or error}.") from error
+
+
+def _check_destination(path: StrPath) -> None:
+    place = Path(path)
     above = next(parent for parent in place.resolve().parents if parent.exists())
     if not above.is_dir() or not os.access(above, os.W_OK):
         raise ModelFileError(f"{path} cannot be written: {above} is not a folder that you may write to.")
     if place.is_dir():
-        inside = {entry.name for entry in place.iterdir()}
-        foreign = sorted(inside - {JSON_NAME, TENSORS_NAME})
-        if foreign:
-            raise ModelFileError(f"{path} is a folder that holds other files ({foreign[0]}); choose a new folder.")
-        if inside and not (JSON_NAME in inside and _is_model_json(place / JSON_NAME)):
-            raise ModelFileError(f"{path} is not a sodgp model and is not overwritten; choose another path.")
-    elif place.exists() and (is_folder_path(path) or not _is_model_file(place)):
+        with held(place, alone=False):
+            inside = {entry.name for entry in place.iterdir()}
+            foreign = sorted(inside - {JSON_NAME, TENSORS_NAME})
+            if foreign:
+                raise ModelFileError(f"{path} is a folder that holds other files ({foreign[0]}); choose a new folder.")
+            is_model = not inside or (JSON_NAME in inside and _is_model_json(place / JSON_NAME))
+    else:
+        is_model = not place.exists() or not (is_folder_path(path) or not _is_model_file(place))
+    if not is_model:
         raise ModelFileError(f"{path} is not a sodgp model and is not overwritten; choose another path.")
 
 
-def _write_folder(target: Path, text: str, tensors: Mapping[str, Tensor]) -> None:
-    target.parent.mkdir(parents=True, exist_ok=True)
-    with _scratch(target) as temporary:
-        temporary.mkdir()
-        _write_bytes(temporary / JSON_NAME, text.encode())
-        _write_bytes(temporary / TENSORS_NAME, to_bytes(dict(tensors)))
-        _sync_folder(temporary)
-        if not target.exists() or not any(target.iterdir()):
-            os.replace(temporary, target)
-            _sync_folder(target.parent)
-            return
-        # A folder that is not empty cannot be replaced in one call: it steps aside, and comes back if that fails.
-        aside = _beside(target)
-        os.replace(target, aside)
-        try:
-            os.replace(temporary, target)
-        except BaseException:
-            os.rename(aside, target)
-            raise
-        _sync_folder(target.parent)
-        shutil.rmtree(aside, ignore_errors=True)
-
-
-@contextmanager
-def _scratch(target: Path) -> Iterator[Path]:
-    """A path beside `target` for a file or folder; what is left there is removed."""
-    path = _beside(target)
+def _content(path: StrPath, file: Path, limit: int) -> bytes:
+    """All bytes of a plain file of acceptable length; not of a pipe or device, which might never end."""
     try:
-        yield path
-    finally:
-        if path.is_dir():
-            shutil.rmtree(path, ignore_errors=True)
-        else:
-            path.unlink(missing_ok=True)
+        descriptor = os.open(file, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
+    except FileNotFoundError:
+        _damaged(path, f"{file.name} is missing")
+    with os.fdopen(descriptor, "rb") as handle:
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode):
+            _damaged(path, f"{file.name} is not a plain file")
+        if status.st_size > limit:
+            _damaged(path, f"{file.name} has more than {limit} bytes")
+        return handle.read(status.st_size)
 
 
-def _beside(target: Path) -> Path:
-    return target.with_name(f".{target.name}.{secrets.token_hex(6)}.tmp")
-
-
-def _write_bytes(path: Path, content: bytes) -> None:
-    """Write a new file and wait until it is on the disk."""
-    with path.open("xb") as handle:
-        handle.write(content)
-        handle.flush()
-        os.fsync(handle.fileno())
-
-
-def _sync_folder(folder: Path) -> None:
-    """Make renames inside a folder last through a power cut, where the system can."""
-    if os.name != "posix":
-        return
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        with suppress(OSError):  # some network disks cannot; the model is in place all the same
-            os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-def _read_json_file(path: StrPath, file: Path) -> str:
+def _json_text(path: StrPath, file: Path) -> str:
     if not file.is_file():
         raise ModelFileError(f"{path} is not a sodgp model: it has no {JSON_NAME}.")
-    if file.stat().st_size > MAX_JSON_BYTES:
-        _damaged(path, f"{JSON_NAME} has more than {MAX_JSON_BYTES} bytes")
     try:
-        return file.read_text(encoding="utf-8")
+        return _content(path, file, MAX_JSON_BYTES).decode("utf-8")
     except UnicodeDecodeError:
         _damaged(path, f"{JSON_NAME} is not UTF-8 text")
 
 
-def _read_tensors(path: StrPath, file: Path) -> tuple[str, dict[str, Tensor]]:
-    """JSON text in the metadata (empty if none) and tensors; safetensors checks offsets against the file's length."""
-    if not file.is_file():
-        _damaged(path, f"{file.name} is missing")
-    if file.stat().st_size > MAX_TENSOR_BYTES:
-        _damaged(path, f"{file.name} has more than {MAX_TENSOR_BYTES} bytes")
+def _metadata(path: StrPath, content: bytes) -> str:
+    """The JSON text in the header of a safetensors file: eight bytes with the header's length, then the header."""
+    length = int.from_bytes(content[:8], "little")
+    if not 0 < length <= min(len(content) - 8, 2 * MAX_JSON_BYTES):
+        raise ModelFileError(f"{path} is not a sodgp model, or is damaged: its header does not fit its length.")
     try:
-        with safe_open(file, framework="pt", device="cpu") as handle:
-            text = (handle.metadata() or {}).get(FORMAT, "")
-            # Copies: the library maps the file into memory, and a mapped file may change below us.
-            tensors = {name: handle.get_tensor(name).clone() for name in handle.keys()}  # noqa: SIM118
-    except (SafetensorError, UnicodeDecodeError, RuntimeError, ValueError, KeyError) as error:
+        header = json.loads(content[8 : 8 + length])
+    except (ValueError, RecursionError) as error:
+        raise ModelFileError(f"{path} is not a sodgp model, or is damaged: its header cannot be read.") from error
+    metadata = header.get("__metadata__") if isinstance(header, dict) else None
+    text = metadata.get(FORMAT, "") if isinstance(metadata, dict) else ""
+    return text if isinstance(text, str) else ""
+
+
+def _tensors(path: StrPath, content: bytes) -> dict[str, Tensor]:
+    """The tensors of a safetensors file; the library checks types, shapes and offsets against the length first."""
+    try:
+        return from_bytes(content)
+    except (SafetensorError, RuntimeError, ValueError, TypeError, KeyError, AssertionError, OverflowError) as error:
         raise ModelFileError(
             f"{path} is not a sodgp model, or is damaged: {error}. Save it again, or fetch a fresh copy."
         ) from error
-    return text, tensors
 
 
 def _parse(path: StrPath, text: str) -> dict[str, Any]:
     def refuse(constant: str) -> NoReturn:
         raise ValueError(f"{constant} is not a finite number")
 
+    def finite(digits: str) -> float:
+        value = float(digits)
+        return value if math.isfinite(value) else refuse(digits[:40])
+
     if not text:
         raise ModelFileError(f"{path} is a safetensors file, but not a sodgp model.")
     try:
-        info = json.loads(text, parse_constant=refuse)
+        info = json.loads(text, parse_constant=refuse, parse_float=finite)
     except (ValueError, RecursionError) as error:
         raise ModelFileError(f"{path} is damaged: its JSON cannot be read ({error}).") from error
     if not isinstance(info, dict) or info.get("format") != FORMAT:
@@ -282,7 +261,7 @@ def _check_header(path: StrPath, info: Mapping[str, Any]) -> None:
 
 def _is_model_json(file: Path) -> bool:
     try:
-        return bool(_parse(file, _read_json_file(file, file)))
+        return bool(_parse(file, _json_text(file, file)))
     except (ModelFileError, OSError):
         return False
 
@@ -291,18 +270,32 @@ def _is_model_file(file: Path) -> bool:
     if not file.is_file():
         return False
     try:
-        with safe_open(file, framework="pt", device="cpu") as handle:
-            return bool(_parse(file, (handle.metadata() or {}).get(FORMAT, "")))
-    except (SafetensorError, ModelFileError, OSError, RuntimeError, ValueError):
+        with file.open("rb") as handle:
+            return bool(_parse(file, _metadata(file, _start_of(handle))))
+    except (ModelFileError, OSError):
         return False
 
 
+def _start_of(handle: BinaryIO) -> bytes:
+    """Length and header of a safetensors file, without its numbers."""
+    start = handle.read(8)
+    length = int.from_bytes(start, "little")
+    room = os.fstat(handle.fileno()).st_size - 8
+    return start + handle.read(length) if length <= min(room, 2 * MAX_JSON_BYTES) else b""
+
+
+def _checksum(info: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> str:
+    """SHA-256 over everything a record holds: tells damage, not intent."""
+    text = json.dumps(info, allow_nan=False, sort_keys=True)
+    return hashlib.sha256(f"{_digest(tensors)}|{text}".encode()).hexdigest()
+
+
 def _digest(tensors: Mapping[str, Tensor]) -> str:
-    """SHA-256 over names, types, shapes and bytes: tells damage, not intent."""
+    """SHA-256 over names, types, shapes and bytes of tensors."""
     digest = hashlib.sha256()
     for name in sorted(tensors):
         tensor = tensors[name]
-        digest.update(f"{name}|{tensor.dtype}|{tuple(tensor.shape)}|".encode())
+        digest.update(f"{name}|{tensor.dtype}|{tuple(tensor.shape)}|".encode(errors="surrogatepass"))
         digest.update(tensor.contiguous().reshape(-1).view(torch.uint8).numpy().data)
     return digest.hexdigest()
 

@@ -1,16 +1,28 @@
-"""Kernels by name, and kernels from the user's own function, as GPyTorch objects."""
+"""Kernels by name, and kernels of the user's own, as GPyTorch objects."""
 
 from __future__ import annotations
 
 import copy
 from collections.abc import Callable
+from typing import TypeAlias
 
 import torch
-from gpytorch.kernels import Kernel, MaternKernel, RBFKernel, RQKernel, ScaleKernel
+from gpytorch.kernels import (
+    AdditiveKernel,
+    Kernel,
+    LinearKernel,
+    MaternKernel,
+    PeriodicKernel,
+    ProductKernel,
+    RBFKernel,
+    RQKernel,
+    ScaleKernel,
+)
 
 from sodgp.errors import ConfigurationError
 
 KernelFactory = Callable[[int], Kernel]
+KernelSpec: TypeAlias = str | KernelFactory | Kernel
 
 _BASES: dict[str, Callable[[int | None], Kernel]] = {
     "rbf": lambda dims: RBFKernel(ard_num_dims=dims),
@@ -19,11 +31,21 @@ _BASES: dict[str, Callable[[int | None], Kernel]] = {
     "matern52": lambda dims: MaternKernel(nu=2.5, ard_num_dims=dims),
     "rq": lambda dims: RQKernel(ard_num_dims=dims),
 }
+_KNOWN = (
+    RBFKernel,
+    MaternKernel,
+    RQKernel,
+    PeriodicKernel,
+    LinearKernel,
+    ScaleKernel,
+    AdditiveKernel,
+    ProductKernel,
+)
 KERNEL_NAMES = (*_BASES, *(f"{name}-iso" for name in _BASES))
 
 
 def make_kernel(
-    spec: str | KernelFactory,
+    spec: KernelSpec,
     input_dim: int,
     *,
     variance: float = 1.0,
@@ -35,10 +57,10 @@ def make_kernel(
 
     Parameters
     ----------
-    spec : str or callable
+    spec : str, callable or gpytorch kernel
         ``"rbf"``, ``"matern12"``, ``"matern32"``, ``"matern52"`` or ``"rq"``, with one lengthscale for each input (ARD)
-        or, with ``-iso`` behind the name, one for all; or a function ``input_dim -> gpytorch kernel``, used as it is,
-        priors and initial values included.
+        or, with ``-iso`` behind the name, one for all; or a function ``input_dim -> gpytorch kernel``, or such a
+        kernel itself where all layers have equally many inputs, used as it is, priors and initial values included.
     input_dim : int
     variance, lengthscale : float
         Initial values of named kernels; ``lengthscale=None`` is the square root of `input_dim`, the typical distance
@@ -50,7 +72,7 @@ def make_kernel(
     Raises
     ------
     ConfigurationError
-        For an unknown name, or a function that does not return a GPyTorch kernel.
+        For an unknown name, a function that does not return a GPyTorch kernel, or a kernel for other inputs.
     """
     if isinstance(spec, str):
         if spec not in KERNEL_NAMES:
@@ -61,14 +83,38 @@ def make_kernel(
         start = float(input_dim) ** 0.5 if lengthscale is None else lengthscale
         kernel.base_kernel.lengthscale = torch.tensor(start, dtype=dtype)
     else:
-        kernel = spec(input_dim)
+        kernel = spec if isinstance(spec, Kernel) else spec(input_dim)
         if not isinstance(kernel, Kernel):
             raise ConfigurationError(
                 f"the kernel function must return a gpytorch.kernels.Kernel, not {type(kernel).__name__}."
             )
+        _check_inputs(kernel, input_dim)
         # A copy: a function may hand out one object again and again, and layers must not share it.
         kernel = copy.deepcopy(kernel).to(dtype).requires_grad_(True)
     return _replicated(kernel, torch.Size([*replicates, 1])) if replicates else kernel
+
+
+def _check_inputs(kernel: Kernel, input_dim: int) -> None:
+    """Raise ConfigurationError for lengthscales or active columns that do not fit the inputs.
+
+    Only GPyTorch's own parts are judged: a kernel of the user's may hand other columns to the parts inside it.
+    """
+    if type(kernel) not in _KNOWN:
+        return
+    columns = None if kernel.active_dims is None else kernel.active_dims.tolist()
+    if columns is not None and not all(0 <= column < input_dim for column in columns):
+        raise ConfigurationError(
+            f"kernel: {type(kernel).__name__} looks at columns {columns}, but a layer has {input_dim} inputs."
+        )
+    expected = input_dim if columns is None else len(columns)
+    if kernel.ard_num_dims not in (None, expected):
+        raise ConfigurationError(
+            f"kernel: {type(kernel).__name__} has ard_num_dims={kernel.ard_num_dims}, but a layer gives it {expected}"
+            " inputs. Layers may differ in their inputs: give a function of input_dim."
+        )
+    inner = [kernel.base_kernel] if type(kernel) is ScaleKernel else getattr(kernel, "kernels", [])
+    for part in inner:
+        _check_inputs(part, input_dim)
 
 
 def _replicated(kernel: Kernel, batch_shape: torch.Size) -> Kernel:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import dataclasses
 import inspect
 import math
+import re
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NoReturn, TypeVar
 
 import numpy as np
@@ -15,26 +16,54 @@ from torch import Tensor
 
 from sodgp.architecture import Initialization
 from sodgp.errors import ModelFileError, SodgpWarning
+from sodgp.inference.diagnostics import SamplerDiagnostics
+from sodgp.kernel_descriptions import DescribedKernel, described
+from sodgp.kernels import make_kernel
 from sodgp.subset import SELECTORS
 from sodgp.subset.auto import Auto
 from sodgp.training.loop import History
 
 E = TypeVar("E")
 
+# Whole numbers beyond these are not exact as floats, and nothing counts so far.
+_LARGEST = 2**53
 
-def encode_parameters(estimator: Any) -> dict[str, Any]:
-    """Constructor arguments of an estimator as JSON; ModelFileError for one that cannot be written."""
-    return {name: _encode(name, value) for name, value in estimator.get_params(deep=False).items()}
+
+# Never in a file: code, and places to write to.
+_LEFT_OUT = ("callbacks", "checkpoint")
+
+
+def encode_parameters(estimator: Any, input_dims: Sequence[int]) -> dict[str, Any]:
+    """Constructor arguments of an estimator as JSON; ModelFileError for one that cannot be written.
+
+    Parameters
+    ----------
+    estimator : DeepGPRegressor
+    input_dims : sequence of int
+        Inputs of every layer: a kernel given as code is described for each.
+    """
+    parameters = estimator.get_params(deep=False)
+    encoded = {name: _encode(name, value) for name, value in parameters.items() if name != "kernel"}
+    return {**encoded, "kernel": _encode_kernel(parameters["kernel"], input_dims)}
+
+
+def _encode_kernel(kernel: Any, input_dims: Sequence[int]) -> Any:
+    if isinstance(kernel, str):
+        return kernel
+    try:
+        # In JSON keys are text.
+        return {"described": {str(dims): described(make_kernel(kernel, dims)) for dims in sorted(set(input_dims))}}
+    except ModelFileError as error:
+        raise ModelFileError(
+            f"the kernel cannot be stored in a model file, which holds no code: {error}. Use a kernel of GPyTorch"
+            " itself, or keep the estimator with pickle or joblib, beside the code of its kernel. The model stays"
+            " usable."
+        ) from error
 
 
 def _encode(name: str, value: Any) -> Any:
-    if name == "callbacks" or (name == "random_state" and not isinstance(value, int | np.integer)):
+    if name in _LEFT_OUT or (name == "random_state" and not isinstance(value, int | np.integer)):
         return None
-    if name == "kernel" and not isinstance(value, str):
-        raise ModelFileError(
-            "a kernel given as a function cannot be stored in a model file, which holds no code. Use a kernel by name,"
-            " or keep the estimator with pickle or joblib, beside the code of its kernel."
-        )
     if name == "subset" and not isinstance(value, str):
         known = next((key for key, selector in SELECTORS.items() if type(value) is selector), None)
         if known is not None:
@@ -67,10 +96,15 @@ def decode_parameters(cls: type, parameters: dict[str, Any]) -> dict[str, Any]:
     unknown = sorted(parameters.keys() - known.keys())
     if unknown:
         refuse(f"parameters.{unknown[0]}", "unknown to this version of sodgp")
-    return {name: _decode(name, value) for name, value in parameters.items()}
+    return {name: _decode(name, value) for name, value in parameters.items() if name not in _LEFT_OUT}
 
 
 def _decode(name: str, value: Any) -> Any:
+    if isinstance(value, dict) and value.keys() == {"described"} and name == "kernel":
+        trees = value["described"]
+        if not isinstance(trees, dict) or not all(re.fullmatch("[1-9][0-9]{0,7}", dims) for dims in trees):
+            refuse(name, "not a set of descriptions")
+        return DescribedKernel({int(dims): tree for dims, tree in trees.items()})
     if isinstance(value, dict) and value.keys() == {"selector", "options"} and name == "subset":
         selector, options = value["selector"], value["options"]
         if not isinstance(selector, str) or selector not in SELECTORS:
@@ -98,21 +132,25 @@ def _from_fields(name: str, cls: type[E], fields: Any) -> E:
         raise ModelFileError(f"its entry {name!r} is wrong: {error}.") from error
 
 
+# In every history since the first format version.
+_OLD_HISTORY = ("iteration", "bound", "terms", "seconds", "rollbacks", "stopped")
+
+
 def decode_history(entries: dict[str, Any]) -> History:
-    """A history whose lists are finite numbers of one length."""
+    """A history whose lists are finite numbers of one length; entries that older files lack keep their defaults."""
     history = History()
     lengths = set()
     for field in dataclasses.fields(History):
         if field.name == "reselections":
             history.reselections = _reselections(entries.get(field.name, []))
             continue
+        if field.name not in entries and field.name not in _OLD_HISTORY:
+            continue
         value, default = entries.get(field.name), getattr(history, field.name)
         if field.name not in entries or type(value) is not type(default):
             refuse(f"history.{field.name}", "missing or of the wrong type")
         for numbers in [value] if isinstance(value, list) else list(value.values()) if isinstance(value, dict) else []:
-            if not isinstance(numbers, list) or not all(type(v) in (int, float) and math.isfinite(v) for v in numbers):
-                refuse(f"history.{field.name}", "not a list of finite numbers")
-            lengths.add(len(numbers))
+            lengths.add(len(numbers_of(f"history.{field.name}", numbers)))
         setattr(history, field.name, value)
     if len(lengths) != 1 or not all(type(number) is int for number in history.iteration):
         refuse("history", "made of lists of several lengths, or counts iterations in fractions")
@@ -129,6 +167,72 @@ def _reselections(entries: Any) -> list[dict[str, Any]]:
         if not good or not all(math.isfinite(entry[name]) for name in ("bound_before", "bound_after")):
             refuse("history.reselections", "not made of iterations, finite bounds, numbers of rows and variants")
     return entries
+
+
+def encode_diagnostics(diagnostics: SamplerDiagnostics | None) -> dict[str, Any] | None:
+    """A sampler's diagnostics as JSON: arrays as nested lists, with None where there is nothing to say (NaN)."""
+    if diagnostics is None:
+        return None
+    values = {field.name: getattr(diagnostics, field.name) for field in dataclasses.fields(diagnostics)}
+    return {name: _plain_numbers(value) for name, value in values.items()}
+
+
+def _plain_numbers(value: Any) -> Any:
+    if isinstance(value, np.ndarray):
+        return {"shape": list(value.shape), "values": [_plain_numbers(float(v)) for v in value.ravel()]}
+    if isinstance(value, float) and not math.isfinite(value):
+        return None if math.isnan(value) else ("inf" if value > 0 else "-inf")
+    return value
+
+
+def decode_diagnostics(entries: Any) -> SamplerDiagnostics | None:
+    """The diagnostics that `encode_diagnostics` wrote, or None."""
+    if entries is None:
+        return None
+    fields = dataclasses.fields(SamplerDiagnostics)
+    if not isinstance(entries, dict) or entries.keys() != {field.name for field in fields}:
+        refuse("diagnostics", "not those of a sampler")
+    values: dict[str, Any] = {}
+    for field in fields:
+        value = entries[field.name]
+        if field.type == "int":
+            check_whole(f"diagnostics.{field.name}", value, 0, 2**53)
+            values[field.name] = value
+        elif field.type == "float":
+            values[field.name] = _number(f"diagnostics.{field.name}", value)
+        else:
+            values[field.name] = _array(f"diagnostics.{field.name}", value)
+    return SamplerDiagnostics(**values)
+
+
+def _array(name: str, entry: Any) -> Any:
+    if not isinstance(entry, dict) or entry.keys() != {"shape", "values"}:
+        refuse(name, "not an array")
+    shape, values = entry["shape"], entry["values"]
+    if not isinstance(shape, list) or len(shape) > 8 or not isinstance(values, list):
+        refuse(name, "not an array")
+    for size in shape:
+        check_whole(name, size, 0, 2**31)
+    if math.prod(shape) != len(values):
+        refuse(name, f"{len(values)} numbers for an array of shape {shape}")
+    return np.array([_number(name, value) for value in values], dtype=np.float64).reshape(shape)
+
+
+def _number(name: str, value: Any) -> float:
+    if value is None or value in ("inf", "-inf"):
+        return math.nan if value is None else float(value)
+    return float(numbers_of(name, [value])[0])
+
+
+def numbers_of(name: str, values: Any) -> list[Any]:
+    """The list itself, if it is one of finite numbers; else ModelFileError."""
+    if not isinstance(values, list) or not all(
+        type(v) is float or (type(v) is int and -_LARGEST <= v <= _LARGEST) for v in values
+    ):
+        refuse(name, "not a list of finite numbers")
+    if not all(math.isfinite(v) for v in values):
+        refuse(name, "not a list of finite numbers")
+    return values
 
 
 def tensor_of(

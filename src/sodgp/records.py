@@ -1,16 +1,20 @@
 """Estimators as records, and back: what a model file holds, and how each entry is checked before it is believed.
 
 Not stored, because only code could bring them back: callbacks (loaded as None), random states other than integers
-(None), and selectors that are not from `sodgp.subset` (the default; a warning says so when saving); nor are a sampler's
-diagnostics. None of them takes part in a prediction. A kernel given as a function cannot be left out, so such a model
-is not saved.
+(None), and selectors that are not from `sodgp.subset` (the default; a warning says so when saving). Nor is the folder
+of checkpoints (None): a file from elsewhere must not say where this machine writes. None of them takes part in a
+prediction. A kernel given as code is stored as its description (`sodgp.kernel_descriptions`); one that has none cannot
+be left out, so such a model is not saved.
+
+A file of an older format version is brought up to date by the functions in ``_UPGRADES``, one step after the other,
+before anything is made of it: the code below knows the present format only.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import itertools
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 import numpy as np
@@ -20,15 +24,23 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
 from sodgp.architecture import Architecture
+from sodgp.atomic import StrPath
 from sodgp.configuration import Configuration
+from sodgp.covariance import covariance
 from sodgp.errors import ConfigurationError, ModelFileError
-from sodgp.io import Record, StrPath, check_destination, read_record, write_record
+from sodgp.inference.base import Inference
+from sodgp.inference.sghmc import StochasticGradientHMC
+from sodgp.io import FORMAT_VERSION, Record, check_destination, read_record, write_record
+from sodgp.kernels import KernelSpec
 from sodgp.model import DeepGP
 from sodgp.record_fields import (
     check_whole,
+    decode_diagnostics,
     decode_history,
     decode_parameters,
+    encode_diagnostics,
     encode_parameters,
+    numbers_of,
     refuse,
     tensor_of,
     typed,
@@ -40,8 +52,6 @@ E = TypeVar("E")
 
 _MAX_DIMENSION = 10**7
 _MAX_LAYERS = 1000
-# Numbers that a covariance factor may hold although the file does not vouch for them: 1 GB in float64.
-_MAX_UNVOUCHED = 2**27
 _STATE = "model."
 _SCALER = ("mean", "var", "scale")
 
@@ -86,7 +96,7 @@ def to_record(estimator: Any) -> Record:
     info = {
         "library_version": sodgp.__version__,
         "estimator": type(estimator).__name__,
-        "parameters": encode_parameters(estimator),
+        "parameters": encode_parameters(estimator, [int(layer.mean.weight.shape[-2]) for layer in model.layers]),
         "input_dim": int(estimator.n_features_in_),
         "n_outputs": int(model.n_outputs),
         "size": int(model.layers[0].q_mean.shape[-2]),
@@ -97,6 +107,9 @@ def to_record(estimator: Any) -> Record:
         "target_names": None if target_names is None else [str(name) for name in target_names],
         "predict_seed": int(estimator._predict_seed),
         "history": dataclasses.asdict(estimator.history_),
+        "diagnostics": encode_diagnostics(getattr(estimator, "diagnostics_", None)),
+        "restart_bounds": getattr(estimator, "restart_bounds_", None),
+        "subset_size_reason": getattr(estimator, "subset_size_reason_", None),
     }
     tensors = {_STATE + name: tensor for name, tensor in model.state_dict().items()}
     tensors |= {"subset.X": estimator._X_s[0], "subset.y": estimator._y_s[0]}
@@ -109,6 +122,8 @@ def to_record(estimator: Any) -> Record:
     again: Any = from_record(type(estimator), record)
     if again.model_.structure != model.structure or again._method != estimator._method:
         raise ModelFileError("the estimator's parameters were changed after fit; fit it again, then save it.")
+    if not isinstance(estimator.kernel, str):
+        _check_same_covariances(again.model_, model)
     return record
 
 
@@ -120,27 +135,33 @@ def from_record(cls: type[E], record: Record) -> E:
     ModelFileError
         An entry is missing, of the wrong type or shape, not finite, or does not fit the others.
     """
-    info, tensors = record.info, record.tensors
+    info, tensors = _upgraded(record.info), record.tensors
     if info.get("estimator") != cls.__name__:
         raise ModelFileError(f"it holds a {info.get('estimator')!s:.60}, not a {cls.__name__}.")
     estimator: Any = cls(**decode_parameters(cls, typed(info, "parameters", dict)))
     device = _device(estimator)
     try:
         config = Configuration.from_estimator(estimator)
-    except ConfigurationError as error:
+    except (ConfigurationError, OverflowError) as error:
         raise ModelFileError(str(error)) from error
     method = config.method()
     D, P = (whole(info, name, 1, _MAX_DIMENSION) for name in ("input_dim", "n_outputs"))
     M, N = whole(info, "size", 1, _MAX_DIMENSION), whole(info, "n_rows", 1, 2**53)
     in_subset = M if method.uses_subset else 0
-    expected = {"subset.X": (in_subset, D), "subset.y": (in_subset, P)}
+    expected: dict[str, tuple[int, ...]] = {"subset.X": (in_subset, D), "subset.y": (in_subset, P)}
     for name, shape in expected.items():
         tensor_of(tensors, name, shape, config.dtype)
+    if method.uses_subset:
+        expected["subset.indices"] = (M,)
+    known = {*expected, *(f"{name}_scaler.{key}" for name in "xy" for key in _SCALER)}
+    strange = sorted(name for name in tensors if name not in known and not name.startswith(_STATE))
+    if strange:
+        refuse(strange[0][:60], "not part of such a model")
     model = _rebuild(info, tensors, config, estimator.kernel, D, P, M)
 
     estimator.model_ = model.to(device)
     estimator._method = method
-    estimator._X_s, estimator._y_s = (tensors[name].unsqueeze(0) for name in expected)
+    estimator._X_s, estimator._y_s = (tensors[name].unsqueeze(0) for name in ("subset.X", "subset.y"))
     estimator._x_scaler, estimator._y_scaler = _scaler(tensors, "x", D, N), _scaler(tensors, "y", P, N)
     estimator._y_is_vector = typed(info, "y_is_vector", bool)
     if estimator._y_is_vector and P != 1:
@@ -162,14 +183,43 @@ def from_record(cls: type[E], record: Record) -> E:
         if not isinstance(values, list) or len(values) != count or not all(isinstance(v, str) for v in values):
             refuse(name, f"not {count} names")
         setattr(estimator, attribute, np.array(values, dtype=object))
+    _take_notes(estimator, info)
     return estimator
+
+
+def _take_notes(estimator: Any, info: Mapping[str, Any]) -> None:
+    """What only some fits leave behind, and no prediction needs."""
+    diagnostics = decode_diagnostics(info.get("diagnostics"))
+    if diagnostics is not None:
+        if not isinstance(estimator._method, StochasticGradientHMC):
+            refuse("diagnostics", "those of a sampler, but nothing was sampled")
+        estimator.diagnostics_ = diagnostics
+    if info.get("restart_bounds") is not None:
+        estimator.restart_bounds_ = numbers_of("restart_bounds", info["restart_bounds"])
+    if info.get("subset_size_reason") is not None:
+        estimator.subset_size_reason_ = typed(info, "subset_size_reason", str)
+
+
+def _from_version_1(info: dict[str, Any]) -> dict[str, Any]:
+    """Version 1 had no notes; its parameters and history are those of version 2."""
+    return {**info, "diagnostics": None, "restart_bounds": None, "subset_size_reason": None}
+
+
+# From the version that is the key to the next one.
+_UPGRADES: dict[int, Callable[[dict[str, Any]], dict[str, Any]]] = {1: _from_version_1}
+
+
+def _upgraded(info: dict[str, Any]) -> dict[str, Any]:
+    for version in range(info.get("format_version", FORMAT_VERSION), FORMAT_VERSION):
+        info = _UPGRADES[version](info)
+    return info
 
 
 def _rebuild(
     info: Mapping[str, Any],
     tensors: Mapping[str, Tensor],
     config: Configuration,
-    kernel: str,
+    kernel: KernelSpec,
     D: int,
     P: int,
     M: int,
@@ -184,9 +234,7 @@ def _rebuild(
     sizes = [D, *widths, P]
     shapes = list(itertools.pairwise(sizes))
     weights = [tensor_of(state, f"layers.{i}.mean.weight", shape, config.dtype) for i, shape in enumerate(shapes)][:-1]
-    # Before anything is built: a few numbers in a small file must not ask for a huge matrix.
-    if M * M * max(sizes[1:]) > max(_MAX_UNVOUCHED, sum(tensor.numel() for tensor in state.values())):
-        refuse("size", f"{M} rows, more than the file's tensors have")
+    _check_vouched(state, config.method(), shapes, M)
     architecture = Architecture(
         input_dim=D,
         n_outputs=P,
@@ -201,7 +249,9 @@ def _rebuild(
     )
     try:
         model = config.method().build(architecture, None, torch.Generator().manual_seed(0))
-    except (ValueError, TypeError, RuntimeError) as error:
+    except (ModelFileError, MemoryError):
+        raise
+    except (ValueError, TypeError, RuntimeError, OverflowError) as error:
         raise ModelFileError(f"no model can be built from its entries: {error}.") from error
     expected = model.state_dict()
     if expected.keys() != state.keys():
@@ -214,6 +264,38 @@ def _rebuild(
             refuse(_STATE + name, "another limit than this library's")
     model.load_state_dict(state, strict=True)
     return model.requires_grad_(False).eval()
+
+
+def _check_vouched(state: Mapping[str, Tensor], method: Inference, shapes: list[tuple[int, int]], M: int) -> None:
+    """Refuse sizes that the file's own tensors do not have, before a model of these sizes is built.
+
+    A few digits in a small file must not ask for a huge matrix.
+    """
+    for layer, (_, width) in enumerate(shapes):
+        room = {"q_mean": (M, width), "q_factor": (width, M, M)}
+        if isinstance(method, StochasticGradientHMC):
+            room = {"q_mean": (M, width), "posterior_draws": (method.n_draws, M, width)}
+        for name, shape in room.items():
+            found = state.get(f"layers.{layer}.{name}")
+            if found is None or tuple(found.shape) != shape:
+                refuse(f"{_STATE}layers.{layer}.{name}", f"missing, or not of shape {list(shape)}")
+
+
+def _check_same_covariances(again: DeepGP, model: DeepGP) -> None:
+    """Refuse a kernel whose description misses something that shows in its values."""
+    generator = torch.Generator().manual_seed(0)
+    for ours, theirs in zip(again.layers, model.layers, strict=True):
+        dims = ours.mean.weight.shape[-2]
+        raw = theirs.q_mean
+        X = torch.randn(5, dims, generator=generator, dtype=torch.float64).to(raw.dtype)
+        with torch.no_grad():
+            found = covariance(ours.kernel.cpu(), X)
+            wanted = covariance(theirs.kernel, X.to(raw.device)).cpu()
+        if not torch.allclose(found, wanted, rtol=1e-6, atol=1e-12):
+            raise ModelFileError(
+                f"the kernel {type(theirs.kernel).__name__} computes something else than GPyTorch's kernel of that"
+                " name, and a model file holds no code. Keep the estimator with pickle or joblib instead."
+            )
 
 
 def _scaler(tensors: Mapping[str, Tensor], name: str, columns: int, rows: int) -> StandardScaler:

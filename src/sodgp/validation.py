@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -61,16 +62,20 @@ def check_choice(name: str, value: Any, choices: Sequence[str]) -> None:
 def check_integer(name: str, value: Any, *, minimum: int) -> int:
     """`value` as an int, or ConfigurationError."""
     if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < minimum:
-        raise ConfigurationError(f"{name} must be an integer of at least {minimum}, not {value!r}.")
+        raise ConfigurationError(f"{name} must be an integer of at least {minimum}, not {value!r:.100}.")
     return int(value)
 
 
 def check_positive(name: str, value: Any) -> float:
     """`value` as a positive, finite float, or ConfigurationError."""
-    good = isinstance(value, int | float | np.number) and not isinstance(value, bool)
-    if not good or not np.isfinite(value) or value <= 0:
-        raise ConfigurationError(f"{name} must be a positive number, not {value!r}.")
-    return float(value)
+    good = isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
+    try:
+        number = float(value) if good else math.nan
+    except OverflowError:
+        number = math.inf
+    if not 0.0 < number < math.inf:
+        raise ConfigurationError(f"{name} must be a positive number, not {value!r:.100}.")
+    return number
 
 
 def check_flag(name: str, value: Any) -> bool:
