@@ -33,14 +33,14 @@ _LARGEST = 2**53
 _LEFT_OUT = ("callbacks", "checkpoint")
 
 
-def encode_parameters(estimator: Any, input_dims: Sequence[int]) -> dict[str, Any]:
+def encode_parameters(estimator: Any, input_dims: Sequence[int] = ()) -> dict[str, Any]:
     """Constructor arguments of an estimator as JSON; ModelFileError for one that cannot be written.
 
     Parameters
     ----------
     estimator : DeepGPRegressor
     input_dims : sequence of int
-        Inputs of every layer: a kernel given as code is described for each.
+        Inputs of every layer: a kernel given as code is described for each; not needed for one given by name.
     """
     parameters = estimator.get_params(deep=False)
     encoded = {name: _encode(name, value) for name, value in parameters.items() if name != "kernel"}
