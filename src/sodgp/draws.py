@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol, runtime_checkable
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -171,3 +172,44 @@ class SharedDraws:
     def _normal(self, rows: int, width: int, generator: torch.Generator) -> Tensor:
         numbers = torch.randn(self.n_samples, rows, width, generator=generator, dtype=torch.float64)
         return numbers.to(self.device, self.dtype)
+
+
+class PositionDraws:
+    """Numbers fixed by a seed, others for every position of a row: joint predictions as a smooth function of the rows.
+
+    The j-th row gets the same numbers whatever its value and however many rows come after it, so that a joint draw over
+    a few rows moves smoothly with each of them: common random numbers for an optimiser of the rows.
+
+    Parameters
+    ----------
+    seed : int
+    n_samples : int
+        Monte Carlo samples T.
+    dtype, device
+        Of the numbers.
+
+    Examples
+    --------
+    >>> one, two = (PositionDraws(0, 5, dtype=torch.float64).rest(rows, 3) for rows in (1, 2))
+    >>> two.shape, torch.equal(two[:, :1], one)
+    (torch.Size([5, 2, 3]), True)
+    """
+
+    def __init__(self, seed: int, n_samples: int, *, dtype: torch.dtype, device: torch.device | str = "cpu") -> None:
+        self.seed, self.n_samples, self.dtype, self.device = seed, n_samples, dtype, torch.device(device)
+        self._asked = [0, 0]
+
+    def subset(self, rows: int, width: int) -> Tensor:
+        """Fixed numbers of shape [T, rows, width]."""
+        return self._normal(0, rows, width)
+
+    def rest(self, rows: int, width: int) -> Tensor:
+        """Fixed numbers of shape [T, rows, width], others for every row."""
+        return self._normal(1, rows, width)
+
+    def _normal(self, stream: int, rows: int, width: int) -> Tensor:
+        # NumPy's generators fill an array from front to back: with rows first, more rows leave the first as they were.
+        generator = np.random.default_rng([self.seed, stream, self._asked[stream]])
+        self._asked[stream] += 1
+        numbers = generator.standard_normal((rows, self.n_samples, width))
+        return torch.from_numpy(numbers).to(self.device, self.dtype).transpose(0, 1)

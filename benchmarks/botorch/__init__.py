@@ -1,0 +1,1 @@
+"""Bayesian optimisation with a deep GP, against random search and BoTorch's own GP."""

@@ -1,0 +1,146 @@
+"""Joint laws of f over a few rows, as smooth functions of those rows: what an optimiser of inputs needs.
+
+A deep GP given the draws of its hidden layers is a mixture of T Gaussians over any rows. Here the random numbers of a
+mixture are fixed once, so that mean and covariance of every component can be differentiated with respect to the rows.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple, Protocol
+
+import torch
+from gpytorch.kernels import Kernel
+from torch import Tensor
+
+from sodgp.covariance import covariance
+from sodgp.draws import PositionDraws
+from sodgp.inference.base import Inference
+from sodgp.inference.sod import SubsetOfData, label_noise
+from sodgp.layers.conditional import Conditional
+from sodgp.layers.means import HiddenMean
+from sodgp.layers.subset import Points
+from sodgp.linalg import draw_root
+from sodgp.model import DeepGP
+
+
+class JointLaw(Protocol):
+    """Mean and covariance of f over the rows of every batch, for each Monte Carlo sample."""
+
+    n_samples: int
+
+    def __call__(self, X: Tensor) -> tuple[Tensor, Tensor]:
+        """Mean [*batch, T, q, P] and covariance [*batch, T, P, q, q] at rows [*batch, q, D], in scaled units."""
+        ...
+
+
+def joint_law(model: DeepGP, method: Inference, X_s: Tensor, y_s: Tensor, *, n_samples: int, seed: int) -> JointLaw:
+    """The joint law of f under a trained model.
+
+    Parameters
+    ----------
+    model : DeepGP
+        One model, without replicates.
+    method : Inference
+        That trained it.
+    X_s, y_s : Tensor of shape [1, M, D] and [1, M, P]
+        The subset; empty where the method has none.
+    n_samples : int
+        Components T of the mixture.
+    seed : int
+        Of every random number.
+    """
+    if isinstance(method, SubsetOfData):
+        return GivenSubset(model, X_s, y_s, n_samples=n_samples, seed=seed)
+    return ByMethod(model, method, X_s, y_s, n_samples=n_samples, seed=seed)
+
+
+class _Layer(NamedTuple):
+    """A layer given its subset: inputs Z_s [T or 1, M, D], L^-1, w = L^-1 (F_S - mean(Z_s)) and the draw's noise."""
+
+    kernel: Kernel
+    mean: HiddenMean
+    Z_s: Tensor
+    L_inv: Tensor
+    w: Tensor
+    noise: Tensor | None
+    prior_extra: float
+    number: int
+
+    @classmethod
+    def of(cls, layer: Any, Z_s: Tensor, cond: Conditional, w: Tensor, noise: Tensor | None) -> _Layer:
+        """From a `SubsetLayer` that was conditioned on its subset."""
+        L_inv = cond.factor.inverse_value
+        return cls(layer.kernel, layer.mean, Z_s, L_inv, w, noise, layer.jitter.prior_extra, layer.index)
+
+    def conditional(self, Z: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Mean [*, T, q, D] and residual covariance [*, T, q, q] at rows [*, T or 1, q, D_in], and A [*, T, M, q]."""
+        A = self.L_inv @ covariance(self.kernel, self.Z_s, Z)
+        eye = torch.eye(Z.shape[-2], dtype=Z.dtype, device=Z.device)
+        residual = covariance(self.kernel, Z) + self.prior_extra * eye - A.mT @ A
+        return self.mean(Z) + A.mT @ self.w, residual, A
+
+
+class GivenSubset:
+    """SoD-VI: everything about the subset is drawn and factorised once, and rows then only meet L^-1.
+
+    Per sample and layer F_S ~ q and Z_S = F_S + noise, as in ancestral coupling; the rows of a batch are drawn together
+    from p(F_R | F_S), whose covariance K_RR - K_RS K_SS^-1 K_SR all outputs of a layer share. The law of (Z_S, Z_R) is
+    that of the ``"joint"`` coupling, at q x q instead of (M + q) x (M + q) a draw.
+
+    Parameters
+    ----------
+    model, X_s, y_s, n_samples, seed
+        As in `joint_law`.
+    """
+
+    @torch.no_grad()
+    def __init__(self, model: DeepGP, X_s: Tensor, y_s: Tensor, *, n_samples: int, seed: int) -> None:
+        self.n_samples, self.seed = n_samples, seed
+        draws = PositionDraws(seed, n_samples, dtype=X_s.dtype, device=X_s.device)
+        self._hidden: list[_Layer] = []
+        Z_s = X_s
+        for layer in list(model.layers)[:-1]:
+            cond = layer.condition(Points(Z_s, Z_s[..., :0, :]))
+            m, C = layer.variational_parameters()
+            size, width = m.shape[-2:]
+            f_s, w = layer.family.draw(m, C, cond, layer.mean(Z_s), draws.subset(size, width))
+            noise = layer._draw_variance
+            self._hidden.append(_Layer.of(layer, Z_s, cond, w, noise))
+            Z_s = f_s + noise.sqrt() * draws.subset(size, width)
+        last = model.last
+        cond, q_hat, _ = last._label_informed(Points(Z_s, Z_s[..., :0, :]), y_s, label_noise(model))
+        self._factor = q_hat.w.factor
+        self._last = _Layer.of(last, Z_s, cond, q_hat.w.mean, None)
+
+    def __call__(self, X: Tensor) -> tuple[Tensor, Tensor]:
+        """Mean [*batch, T, q, P] and covariance [*batch, T, P, q, q] at rows [*batch, q, D]."""
+        draws = PositionDraws(self.seed, self.n_samples, dtype=X.dtype, device=X.device)
+        Z = X.unsqueeze(-3)
+        for layer in self._hidden:
+            mean, residual, _ = layer.conditional(Z)
+            assert layer.noise is not None
+            eye = torch.eye(residual.shape[-1], dtype=Z.dtype, device=Z.device)
+            root = draw_root(residual + layer.noise * eye, layer=layer.number, what="Cov(Z | F_S)")
+            Z = mean + root @ draws.rest(*mean.shape[-2:])
+        mean, residual, A = self._last.conditional(Z)
+        spread = self._factor.mT @ A.unsqueeze(-3)
+        full = residual.unsqueeze(-3) + spread.mT @ spread
+        shape = (*X.shape[:-2], self.n_samples)
+        return mean.expand(*shape, *mean.shape[-2:]), full.expand(*shape, *full.shape[-3:])
+
+
+class ByMethod:
+    """Any method, by its own `predict_joint`; parameters as in `joint_law`."""
+
+    def __init__(
+        self, model: DeepGP, method: Inference, X_s: Tensor, y_s: Tensor, *, n_samples: int, seed: int
+    ) -> None:
+        self.model, self.method, self.X_s, self.y_s = model, method, X_s, y_s
+        self.n_samples, self.seed = n_samples, seed
+
+    def __call__(self, X: Tensor) -> tuple[Tensor, Tensor]:
+        """Mean [*batch, T, q, P] and covariance [*batch, T, P, q, q] at rows [*batch, q, D]."""
+        draws = PositionDraws(self.seed, self.n_samples, dtype=X.dtype, device=X.device)
+        mean, full = self.method.predict_joint(self.model, self.X_s, self.y_s, X.unsqueeze(-3), draws)
+        shape = (*X.shape[:-2], self.n_samples)
+        return mean.expand(*shape, *mean.shape[-2:]), full.expand(*shape, *full.shape[-3:])

@@ -1,0 +1,349 @@
+"""Deep GPs as surrogates in BoTorch (Balandat et al. 2020, "BoTorch: a framework for efficient Bayesian optimization").
+
+The posterior of a deep GP at q points is a mixture of T joint Gaussians, one for each Monte Carlo sample of the hidden
+layers. BoTorch's fully Bayesian models have the same form, and `DeepGPModel` follows their convention: the components
+are a batch axis before the q points (``MCMC_DIM``), and acquisition functions average over it, those that work with
+logarithms by logmeanexp. For an expected utility that average is exact.
+"""
+
+from __future__ import annotations
+
+import copy
+import itertools
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from sodgp.errors import ConfigurationError, InputError
+from sodgp.estimators import DeepGPRegressor, copy_of
+from sodgp.functions import JointLaw, joint_law
+from sodgp.replicates import fit_replicates
+from sodgp.training.warm import WARM_METHODS
+
+try:
+    from botorch.models.model import Model
+    from botorch.posteriors.fully_bayesian import MCMC_DIM, GaussianMixturePosterior
+    from botorch.posteriors.gpytorch import GPyTorchPosterior
+    from gpytorch.distributions import MultitaskMultivariateNormal, MultivariateNormal
+except ModuleNotFoundError as error:
+    raise ModuleNotFoundError(
+        f"sodgp.integrations.botorch needs BoTorch ({error}); install it with pip install 'sodgp[botorch]'.",
+        name=error.name,
+    ) from error
+
+DEFAULT_SUBSET_SIZE = 64
+"""All rows are in the subset up to this number, where the estimator leaves `subset_size` at None."""
+# On the diagonal of a component's covariance, relative to its mean: BoTorch draws from it by Cholesky.
+_JITTER = 1e-8
+
+
+def default_estimator() -> DeepGPRegressor:
+    """The estimator of a `DeepGPModel` that is given none: two layers, 16 mixture components, a few seconds a fit."""
+    return DeepGPRegressor(n_layers=2, n_predict_samples=16, max_iter=500, random_state=0)
+
+
+class DeepGPModel(Model):
+    """A deep GP that BoTorch's acquisition functions can use; trained when it is made.
+
+    Parameters
+    ----------
+    train_X : Tensor of shape [n, d]
+    train_Y : Tensor of shape [n, m]
+    estimator : DeepGPRegressor, optional
+        The options of the model, `n_predict_samples` being the number T of mixture components. It is not changed. None
+        is `default_estimator`. Where its `subset_size` is None all rows are in the subset, up to 64.
+    input_transform : botorch InputTransform, optional
+        Applied to every X; inputs are standardised inside anyway.
+    outcome_transform : botorch OutcomeTransform, optional
+        Targets are standardised inside anyway: for transforms that bend, such as `Log`.
+    refit_iter : int
+        Steps of Adam of a warm refit, in `condition_on_observations` and `fantasize`.
+
+    Attributes
+    ----------
+    estimators : list of DeepGPRegressor
+        The fitted models: one, or one for each fantasy.
+
+    Notes
+    -----
+    Every random number is fixed when the model is trained: `posterior` is a smooth, deterministic function of X, as
+    `optimize_acqf` expects.
+
+    Examples
+    --------
+    >>> X = torch.rand(12, 2, dtype=torch.float64)
+    >>> model = DeepGPModel(X, (X.sum(-1, keepdim=True) > 1).double(), estimator=DeepGPRegressor(max_iter=5))
+    >>> model.posterior(torch.rand(4, 3, 2, dtype=torch.float64)).mixture_mean.shape
+    torch.Size([4, 3, 1])
+    """
+
+    _is_ensemble = True
+    _supports_cache_root = False
+
+    def __init__(
+        self,
+        train_X: Tensor,
+        train_Y: Tensor,
+        *,
+        estimator: DeepGPRegressor | None = None,
+        input_transform: Any = None,
+        outcome_transform: Any = None,
+        refit_iter: int = 200,
+    ) -> None:
+        super().__init__()
+        _check_data(train_X, train_Y)
+        template = default_estimator() if estimator is None else estimator
+        if not isinstance(template, DeepGPRegressor):
+            raise ConfigurationError(f"estimator must be a DeepGPRegressor or None, not {type(template).__name__}.")
+        self.template, self.refit_iter = template, refit_iter
+        if input_transform is not None:
+            self.input_transform = input_transform
+        if outcome_transform is not None:
+            self.outcome_transform = outcome_transform
+            outcome_transform.train()
+            outcome_transform(train_Y)
+            outcome_transform.eval()
+        self._fantasy_shape = torch.Size()
+        self._outputs: list[int] | None = None
+        self._set_data(train_X, train_Y)
+        fresh = copy_of(template, subset_size=self._subset_size(train_X.shape[-2]))
+        X, Y = self._model_units(train_X, train_Y)
+        self._set_estimators([fresh.fit(X, Y)])
+        self.eval()
+
+    @property
+    def num_outputs(self) -> int:
+        """Outputs m."""
+        return self.train_Y.shape[-1] if self._outputs is None else len(self._outputs)
+
+    @property
+    def batch_shape(self) -> torch.Size:
+        """Fantasies, if any, and the T mixture components."""
+        return torch.Size([*self._fantasy_shape, self._laws[0].n_samples])
+
+    @property
+    def train_inputs(self) -> tuple[Tensor]:
+        """Training inputs as they were given, [*fantasies, n, d], in a tuple as GPyTorch has it."""
+        return (self.train_X,)
+
+    @property
+    def train_targets(self) -> Tensor:
+        """Training targets as they were given: [*fantasies, n], or [*fantasies, m, n] for several outputs."""
+        Y = self.train_Y if self._outputs is None else self.train_Y[..., self._outputs]
+        return Y.squeeze(-1) if Y.shape[-1] == 1 else Y.mT
+
+    def posterior(
+        self,
+        X: Tensor,
+        output_indices: list[int] | None = None,
+        observation_noise: bool | Tensor = False,
+        posterior_transform: Any = None,
+    ) -> Any:
+        """The joint posterior over the q points of every batch.
+
+        Parameters
+        ----------
+        X : Tensor of shape [*batch, q, d]
+            Its batch broadcasts with that of the fantasies, where there are any.
+        output_indices : list of int, optional
+            Outputs to look at.
+        observation_noise : bool or Tensor of shape [..., 1 or q, m]
+            True adds the model's noise variance to every point, a tensor these variances (in transformed units).
+        posterior_transform : botorch PosteriorTransform, optional
+
+        Returns
+        -------
+        GaussianMixturePosterior
+            Over [*batch, T, q, m]; `mixture_mean` and `mixture_variance` are [*batch, q, m]. With an outcome transform
+            that is not linear, a TransformedPosterior of it.
+        """
+        self.eval()
+        X = self.transform_inputs(X)
+        mean, covariance, noise = self._moments(X)
+        if isinstance(observation_noise, Tensor):
+            covariance = covariance + torch.diag_embed(observation_noise.unsqueeze(MCMC_DIM).mT)
+        elif observation_noise:
+            covariance = covariance + torch.diag_embed(noise.mT.expand(*mean.mT.shape))
+        chosen = list(range(mean.shape[-1])) if self._outputs is None else self._outputs
+        if output_indices is not None:
+            chosen = [chosen[index] for index in output_indices]
+        transform = getattr(self, "outcome_transform", None)
+        if transform is not None and chosen != list(range(mean.shape[-1])):
+            transform = transform.subset_output(idcs=chosen)
+        posterior: Any = GaussianMixturePosterior(_distribution(mean[..., chosen], covariance[..., chosen, :, :]))
+        if transform is not None:
+            posterior = transform.untransform_posterior(posterior)
+            if type(posterior) is GPyTorchPosterior:
+                posterior = GaussianMixturePosterior(posterior.distribution)
+        return posterior if posterior_transform is None else posterior_transform(posterior)
+
+    def condition_on_observations(self, X: Tensor, Y: Tensor, **kwargs: Any) -> DeepGPModel:
+        """A model of the training data and new observations, trained on from this one's parameters.
+
+        Parameters
+        ----------
+        X : Tensor of shape [*batch, n', d]
+        Y : Tensor of shape [*batch', n', m]
+            Batches broadcast. Every element of the common batch gets a model of its own; all train in one program.
+
+        Returns
+        -------
+        DeepGPModel
+            With the batch as its fantasies. It carries no gradient with respect to `X` and `Y`.
+        """
+        if kwargs:
+            raise ConfigurationError(f"condition_on_observations does not know {', '.join(sorted(kwargs))}.")
+        if self._outputs is not None:
+            raise ConfigurationError("condition the model on observations first, then take a subset of its outputs.")
+        X, Y = X.detach(), Y.detach()
+        _check_data(X[(0,) * (X.dim() - 2)], Y[(0,) * (Y.dim() - 2)], like=self)
+        batch = torch.broadcast_shapes(X.shape[:-2], Y.shape[:-2], self._fantasy_shape)
+        old_X, old_Y, new_X, new_Y = (t.expand(*batch, *t.shape[-2:]) for t in (self.train_X, self.train_Y, X, Y))
+        model = copy.copy(self)
+        # Not the parent's dictionaries: nn.Module keeps its children and buffers in them.
+        model.__dict__ = {k: copy.copy(v) if k.startswith("_") else v for k, v in vars(self).items()}
+        model._fantasy_shape = batch
+        model._set_data(torch.cat([old_X, new_X], -2), torch.cat([old_Y, new_Y], -2))
+        parents = [self.estimators[i] for i in self._parents(batch)]
+        model._set_estimators(self._refit(parents, list(model._data_sets())))
+        return model
+
+    def fantasize(self, X: Tensor, sampler: Any, observation_noise: Tensor | None = None, **kwargs: Any) -> DeepGPModel:
+        """Models that have seen made-up observations at X, one for each sample of the sampler.
+
+        A fantasy is a draw of y from the mixture: sample i takes component floor(i T / n) of T.
+
+        Parameters
+        ----------
+        X : Tensor of shape [*batch, n', d]
+        sampler : botorch MCSampler
+            Its sample shape [n] is the number of fantasies.
+        observation_noise : Tensor of shape [..., 1 or n', m], optional
+            Noise variances of the observations; None is the model's.
+
+        Returns
+        -------
+        DeepGPModel
+            With fantasies of shape [n, *batch]. It carries no gradient with respect to `X`: optimise a look-ahead
+            acquisition function without gradients.
+        """
+        noise = True if observation_noise is None else observation_noise
+        with torch.no_grad():
+            samples = sampler(self.posterior(X, observation_noise=noise)).movedim(MCMC_DIM, 1)
+        count, n_components = samples.shape[:2]
+        component = torch.arange(count, device=samples.device) * n_components // count
+        return self.condition_on_observations(X, samples[torch.arange(count), component], **kwargs)
+
+    def subset_output(self, idcs: list[int]) -> DeepGPModel:
+        """The same model looked at through some of its outputs."""
+        kept = list(range(self.num_outputs)) if self._outputs is None else self._outputs
+        model = copy.deepcopy(self)
+        model._outputs = [kept[index] for index in idcs]
+        return model
+
+    def _moments(self, X: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Mean [*b, T, q, m], covariance [*b, T, m, q, q] and noise variances [*f, 1, 1, m], in the targets' units."""
+        shape = torch.broadcast_shapes(X.shape[:-2], self._fantasy_shape)
+        depth = len(self._fantasy_shape)
+        if not depth:
+            return _original_units(self.estimators[0], self._laws[0], X)
+        X = X.expand(*shape, *X.shape[-2:])
+        leading = len(shape) - depth
+        places = itertools.product(*map(range, self._fantasy_shape))
+        parts = [
+            _original_units(estimator, law, X[(slice(None),) * leading + place])
+            for estimator, law, place in zip(self.estimators, self._laws, places, strict=True)
+        ]
+        mean, covariance = (
+            torch.stack([part[i] for part in parts], leading).unflatten(leading, self._fantasy_shape) for i in (0, 1)
+        )
+        return mean, covariance, torch.stack([part[2] for part in parts]).unflatten(0, self._fantasy_shape)
+
+    def _set_data(self, X: Tensor, Y: Tensor) -> None:
+        self.train_X, self.train_Y = X.detach(), Y.detach()
+
+    def _data_sets(self) -> Iterator[tuple[Tensor, Tensor]]:
+        """Training data of every fantasy, as the estimator gets them."""
+        X, Y = (t.reshape(-1, *t.shape[-2:]) for t in (self.train_X, self.train_Y))
+        for x, y in zip(X, Y, strict=True):
+            yield self._model_units(x, y)
+
+    @torch.no_grad()
+    def _model_units(self, X: Tensor, Y: Tensor) -> tuple[Tensor, Tensor]:
+        """Inputs and targets after their transforms."""
+        transform = getattr(self, "outcome_transform", None)
+        transformed = Y if transform is None else transform(Y)[0]
+        return self.transform_inputs(X), transformed
+
+    def _set_estimators(self, estimators: Sequence[DeepGPRegressor]) -> None:
+        self.estimators: list[DeepGPRegressor] = list(estimators)
+        self._laws: list[JointLaw] = []
+        for e in self.estimators:
+            X_s, y_s = e._anchors(e.model_.likelihood.raw_noise)
+            law = joint_law(e.model_, e._method, X_s, y_s, n_samples=e.n_predict_samples, seed=e._predict_seed)
+            self._laws.append(law)
+
+    def _parents(self, batch: torch.Size) -> list[int]:
+        """Which of the present models every element of the batch continues."""
+        here = torch.arange(len(self.estimators)).reshape(self._fantasy_shape)
+        return here.expand(batch).reshape(-1).tolist()
+
+    def _refit(
+        self, parents: Sequence[DeepGPRegressor], data: Sequence[tuple[Tensor, Tensor]]
+    ) -> list[DeepGPRegressor]:
+        warm = self.template.inference in WARM_METHODS
+        changes: dict[str, Any] = {"subset_size": self._subset_size(len(data[0][0]))}
+        if warm:
+            changes |= {"warm_start": True, "max_iter": self.refit_iter, "n_restarts": 1}
+        children = [copy.deepcopy(parent).set_params(**changes) for parent in parents]
+        if len(children) == 1:
+            return [children[0].fit(*data[0])]
+        return list(fit_replicates(children, data))
+
+    def _subset_size(self, n_rows: int) -> Any:
+        size = self.template.subset_size
+        return min(n_rows, DEFAULT_SUBSET_SIZE) if self.template.inference == "sod" and size is None else size
+
+    # The training data stay as they were given, and are transformed where a fit needs them.
+    def _set_transformed_inputs(self) -> None:
+        pass
+
+    def _revert_to_original_inputs(self) -> None:
+        pass
+
+
+def _original_units(estimator: DeepGPRegressor, law: JointLaw, X: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Mean [*b, T, q, m], covariance [*b, T, m, q, q] and noise variance [1, 1, m] in the units of the targets."""
+    parameter = estimator.model_.likelihood.raw_noise
+    shift, scale, y_shift, y_scale = (
+        torch.as_tensor(values).to(parameter)
+        for scaler in (estimator._x_scaler, estimator._y_scaler)
+        for values in (scaler.mean_, scaler.scale_)
+    )
+    mean, covariance = law((X.to(parameter) - shift) / scale)
+    jitter = _JITTER * covariance.diagonal(dim1=-2, dim2=-1).mean(-1)[..., None, None]
+    covariance = covariance + jitter * torch.eye(X.shape[-2], dtype=parameter.dtype, device=parameter.device)
+    variance = estimator.model_.noise_variance.reshape(1, 1, -1) * y_scale.square()
+    scaled = (mean * y_scale + y_shift, covariance * y_scale.square()[:, None, None], variance)
+    first, second, third = (values.to(X) for values in scaled)
+    return first, second, third
+
+
+def _distribution(mean: Tensor, covariance: Tensor) -> MultivariateNormal:
+    """Over the q points for one output; over points and independent outputs for several."""
+    if mean.shape[-1] == 1:
+        return MultivariateNormal(mean.squeeze(-1), covariance.squeeze(-3))
+    return MultitaskMultivariateNormal.from_batch_mvn(MultivariateNormal(mean.mT, covariance), task_dim=-1)
+
+
+def _check_data(X: Tensor, Y: Tensor, like: DeepGPModel | None = None) -> None:
+    if X.dim() != 2 or Y.dim() != 2 or len(X) != len(Y):
+        raise InputError(
+            f"X and Y must be [n, d] and [n, m] with the same n; got {list(X.shape)} and {list(Y.shape)}. One output"
+            " is a column: Y.unsqueeze(-1)."
+        )
+    if like is not None and (X.shape[-1], Y.shape[-1]) != (like.train_X.shape[-1], like.train_Y.shape[-1]):
+        expected = [like.train_X.shape[-1], like.train_Y.shape[-1]]
+        raise InputError(f"the model has d, m = {expected}; these observations have {[X.shape[-1], Y.shape[-1]]}.")

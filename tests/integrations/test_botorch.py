@@ -1,0 +1,230 @@
+"""DeepGPModel as BoTorch sees it."""
+
+import pytest
+import torch
+
+pytest.importorskip("botorch")
+
+from botorch.acquisition.analytic import LogExpectedImprovement
+from botorch.acquisition.logei import qLogExpectedImprovement, qLogNoisyExpectedImprovement
+from botorch.acquisition.monte_carlo import qUpperConfidenceBound
+from botorch.acquisition.objective import LinearMCObjective, ScalarizedPosteriorTransform
+from botorch.models.transforms.input import Normalize
+from botorch.models.transforms.outcome import Log, Standardize
+from botorch.optim import optimize_acqf
+from botorch.posteriors.fully_bayesian import GaussianMixturePosterior
+from botorch.sampling.normal import SobolQMCNormalSampler
+
+from sodgp import DeepGPRegressor
+from sodgp.errors import ConfigurationError, InputError
+from sodgp.integrations.botorch import DeepGPModel, _original_units
+
+T = 6
+GENERATOR = torch.Generator().manual_seed(0)
+X = torch.rand(14, 2, generator=GENERATOR, dtype=torch.float64)
+Y = torch.stack([torch.sign(X[:, 0] - 0.5), X.sum(-1)], -1)
+POINTS = torch.rand(3, 2, 2, generator=GENERATOR, dtype=torch.float64)
+BOUNDS = torch.tensor([[0.0, 0.0], [1.0, 1.0]], dtype=torch.float64)
+
+
+def small(**options):
+    return DeepGPRegressor(
+        **{"n_layers": 2, "max_iter": 30, "n_samples": 3, "n_predict_samples": T, "random_state": 0, **options}
+    )
+
+
+def make(m=1, *, estimator=None, **options):
+    return DeepGPModel(X, Y[:, :m], estimator=estimator or small(), refit_iter=10, **options)
+
+
+@pytest.fixture(scope="module")
+def one():
+    return make(1)
+
+
+@pytest.fixture(scope="module")
+def two():
+    return make(2)
+
+
+@pytest.mark.parametrize("m", [1, 2])
+def test_the_posterior_is_a_mixture_over_a_batch_axis(m, one, two):
+    model = (one, two)[m - 1]
+    assert model.num_outputs == m
+    assert model.batch_shape == (T,)
+    posterior = model.posterior(POINTS)
+    assert type(posterior) is GaussianMixturePosterior
+    assert posterior.mean.shape == (3, T, 2, m)
+    assert posterior.variance.shape == (3, T, 2, m)
+    assert posterior.mixture_mean.shape == (3, 2, m)
+    assert posterior.rsample(torch.Size([5])).shape == (5, 3, T, 2, m)
+    assert model.posterior(POINTS[0]).mean.shape == (T, 2, m)
+    assert model.posterior(POINTS.unsqueeze(0)).mean.shape == (1, 3, T, 2, m)
+
+
+def test_the_mixture_of_one_point_is_the_estimators_prediction():
+    """Another estimate of the same law: at one layer the law itself, in original units."""
+    model = make(2, estimator=small(n_layers=1))
+    posterior = model.posterior(POINTS[0].unsqueeze(1))
+    dist = model.estimators[0].predict_distribution(POINTS[0], latent=True)
+    torch.testing.assert_close(posterior.mixture_mean.squeeze(1), torch.tensor(dist.mean), rtol=0, atol=1e-8)
+    torch.testing.assert_close(posterior.mixture_variance.squeeze(1), torch.tensor(dist.variance), rtol=1e-6, atol=0)
+    noisy = model.posterior(POINTS[0].unsqueeze(1), observation_noise=True)
+    whole = torch.tensor(model.estimators[0].predict_distribution(POINTS[0]).variance)
+    torch.testing.assert_close(noisy.mixture_variance.squeeze(1), whole, rtol=1e-6, atol=0)
+
+
+def test_points_of_a_batch_are_correlated(one):
+    close = torch.tensor([[0.3, 0.3], [0.31, 0.3], [0.9, 0.9]], dtype=torch.float64)
+    covariance = one.posterior(close).mixture_covariance_matrix
+    correlation = covariance / covariance.diagonal().sqrt().outer(covariance.diagonal().sqrt())
+    assert correlation[0, 1] > 0.8
+    assert correlation[0, 2].abs() < 0.5
+
+
+def test_given_noise_is_added(two):
+    noise = torch.tensor([[0.5, 0.25]], dtype=torch.float64)
+    plain, noisy = (two.posterior(POINTS, observation_noise=n).variance for n in (False, noise))
+    torch.testing.assert_close(noisy - plain, noise.expand_as(plain))
+
+
+def test_the_posterior_is_deterministic_and_differentiable(one):
+    first, second = (one.posterior(POINTS).mean for _ in range(2))
+    assert torch.equal(first, second)
+    acquisition = qLogExpectedImprovement(one, best_f=0.5, sampler=SobolQMCNormalSampler(torch.Size([16]), seed=0))
+    assert torch.equal(acquisition(POINTS), acquisition(POINTS))
+    assert torch.autograd.gradcheck(acquisition, POINTS[:1].clone().requires_grad_(), atol=1e-3, rtol=1e-2)
+    # A batch element's value does not depend on its company.
+    torch.testing.assert_close(acquisition(POINTS)[1], acquisition(POINTS[1:2])[0], rtol=0, atol=1e-8)
+
+
+def test_the_log_of_an_expected_improvement_is_that_of_the_mixture(one):
+    """BoTorch averages over components inside the logarithm, not outside."""
+    value = LogExpectedImprovement(one, best_f=0.2)(POINTS[:, :1])
+    posterior = one.posterior(POINTS[:, :1])
+    draws = posterior.rsample(torch.Size([40_000]))
+    improvement = (draws - 0.2).clamp_min(0).mean((0, 2)).squeeze((-1, -2))
+    torch.testing.assert_close(value.exp(), improvement, rtol=0.05, atol=1e-3)
+
+
+@pytest.mark.parametrize("q", [1, 2])
+def test_acquisition_functions_can_be_optimised(one, q):
+    torch.manual_seed(0)
+    for acquisition in (
+        qLogExpectedImprovement(one, best_f=Y[:, 0].max()),
+        qLogNoisyExpectedImprovement(one, X),
+        qUpperConfidenceBound(one, beta=0.2),
+    ):
+        points, value = optimize_acqf(
+            acquisition, bounds=BOUNDS, q=q, num_restarts=2, raw_samples=8, options={"maxiter": 5}
+        )
+        assert points.shape == (q, 2)
+        assert torch.isfinite(value)
+
+
+def test_several_outputs_can_be_scalarised(two):
+    weights = torch.tensor([1.0, -0.5], dtype=torch.float64)
+    by_samples = qLogExpectedImprovement(
+        two, best_f=0.0, objective=LinearMCObjective(weights), sampler=SobolQMCNormalSampler(torch.Size([4096]), seed=1)
+    )
+    by_posterior = LogExpectedImprovement(two, best_f=0.0, posterior_transform=ScalarizedPosteriorTransform(weights))
+    torch.testing.assert_close(by_samples(POINTS[:, :1]), by_posterior(POINTS[:, :1]), rtol=0.05, atol=0.05)
+
+
+def test_outputs_can_be_chosen(two):
+    whole, second = two.posterior(POINTS), two.subset_output([1])
+    assert second.num_outputs == 1
+    assert second.train_targets.shape == (14,)
+    for view in (second.posterior(POINTS), two.posterior(POINTS, output_indices=[1])):
+        torch.testing.assert_close(view.mean, whole.mean[..., 1:])
+    with pytest.raises(ConfigurationError, match="condition the model on observations first"):
+        second.condition_on_observations(X[:1], Y[:1])
+
+
+def test_input_and_outcome_transforms():
+    scale, shift = torch.tensor([10.0, 100.0], dtype=torch.float64), torch.tensor([3.0, -5.0], dtype=torch.float64)
+    # A rest that is not empty: else q of the last layer begins at its optimum, and Adam magnifies rounding errors.
+    plain = make(2, estimator=small(subset_size=8))
+    transformed = DeepGPModel(
+        X * scale,
+        Y * scale + shift,
+        estimator=small(subset_size=8),
+        input_transform=Normalize(2, bounds=BOUNDS * scale),
+        outcome_transform=Standardize(2),
+    )
+    posterior = transformed.posterior(POINTS * scale)
+    assert type(posterior) is GaussianMixturePosterior
+    torch.testing.assert_close(posterior.mean, plain.posterior(POINTS).mean * scale + shift, rtol=1e-4, atol=1e-4)
+    torch.testing.assert_close(posterior.variance, plain.posterior(POINTS).variance * scale**2, rtol=1e-3, atol=1e-5)
+    assert torch.equal(transformed.train_inputs[0], X * scale)
+    view = transformed.subset_output([1]).posterior(POINTS * scale)
+    torch.testing.assert_close(view.mean, posterior.mean[..., 1:])
+    longer = transformed.condition_on_observations(POINTS[0] * scale, torch.zeros(2, 2, dtype=torch.float64))
+    assert longer.posterior(POINTS * scale).mean.shape == (3, T, 2, 2)
+
+
+def test_a_transform_that_bends():
+    model = DeepGPModel(X, Y[:, 1:] + 0.1, estimator=small(), outcome_transform=Log())
+    posterior = model.posterior(POINTS)
+    assert bool((posterior.rsample(torch.Size([7])) > 0).all())
+    assert torch.isfinite(qLogExpectedImprovement(model, best_f=1.0)(POINTS)).all()
+
+
+def test_new_observations_are_learned_by_a_warm_refit(one):
+    where = torch.tensor([[0.05, 0.95], [0.1, 0.9]], dtype=torch.float64)
+    model = DeepGPModel(X, Y[:, :1], estimator=small(), refit_iter=100)
+    longer = model.condition_on_observations(where, torch.full((2, 1), 2.0, dtype=torch.float64))
+    assert longer.train_inputs[0].shape == (16, 2)
+    assert model.train_inputs[0].shape == (14, 2)
+    before, after = (each.posterior(where).mixture_mean.mean() for each in (model, longer))
+    assert after > before + 0.5 * (2.0 - before)
+    assert longer.estimators[0].n_iter_ == 100
+    assert longer.estimators[0].subset_size == 16
+
+
+def test_fantasies_are_models_of_their_own(one):
+    torch.manual_seed(0)
+    sampler = SobolQMCNormalSampler(torch.Size([3]), seed=0)
+    fantasies = one.fantasize(POINTS[:2], sampler)
+    assert fantasies.batch_shape == (3, 2, T)
+    assert fantasies.train_inputs[0].shape == (3, 2, 16, 2)
+    assert len(fantasies.estimators) == 6
+    posterior = fantasies.posterior(POINTS[:1])
+    assert posterior.mean.shape == (3, 2, T, 2, 1)
+    # Every fantasy is the model of its own data, wherever it stands in the batch.
+    law, estimator = fantasies._laws[4], fantasies.estimators[4]
+    alone = _original_units(estimator, law, POINTS[0])[0]
+    torch.testing.assert_close(posterior.mean[2, 0], alone, rtol=0, atol=1e-12)
+    assert estimator._x_scaler.n_samples_seen_ == 16
+    assert posterior.mixture_mean[:, 0].std(0).max() > 1e-4
+    again = fantasies.condition_on_observations(POINTS[2, :1], torch.ones(1, 1, dtype=torch.float64))
+    assert again.batch_shape == (3, 2, T)
+    assert again.train_inputs[0].shape == (3, 2, 17, 2)
+    noise = torch.full((1, 1), 0.01, dtype=torch.float64)
+    assert one.fantasize(POINTS[0], sampler, observation_noise=noise).batch_shape == (3, T)
+
+
+@pytest.mark.parametrize("method", ["dsvi", "sghmc", "mean_field"])
+def test_other_methods_too(method):
+    options = {"n_posterior_samples": 4, "thinning": 2} if method == "sghmc" else {}
+    if method != "dsvi":
+        options["n_samples"] = 10
+    model = make(1, estimator=small(inference=method, max_iter=10, **options))
+    assert torch.isfinite(qLogExpectedImprovement(model, best_f=0.0)(POINTS)).all()
+    assert model.condition_on_observations(X[:1] + 0.01, Y[:1, :1]).train_inputs[0].shape == (15, 2)
+
+
+def test_single_precision_inputs_stay_single():
+    model = DeepGPModel(X.float(), Y[:, :1].float(), estimator=small(max_iter=5))
+    assert model.posterior(POINTS.float()).mean.dtype == torch.float32
+
+
+def test_bad_data_are_refused(one):
+    with pytest.raises(InputError, match=r"Y\.unsqueeze"):
+        DeepGPModel(X, Y[:, 0])
+    with pytest.raises(InputError, match="the model has d, m"):
+        one.condition_on_observations(X[:1, :1], Y[:1, :1])
+    with pytest.raises(ConfigurationError, match="must be a DeepGPRegressor"):
+        DeepGPModel(X, Y, estimator="deep")
+    with pytest.raises(ConfigurationError, match="does not know surprise"):
+        one.condition_on_observations(X[:1], Y[:1, :1], surprise=1)
