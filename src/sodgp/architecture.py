@@ -13,6 +13,8 @@ from sodgp.kernels import KernelSpec, make_kernel
 from sodgp.layers.means import HiddenMean
 from sodgp.linalg import Jitter
 
+__all__ = ["Architecture", "Initialization"]
+
 
 @dataclass(frozen=True)
 class Initialization:
@@ -33,6 +35,11 @@ class Initialization:
     means : {"zero", "uniform"}
         Of q (SoD only): zero, or uniform on [0, 1), the same matrix in every hidden layer, as the authors' program
         starts.
+
+    Examples
+    --------
+    >>> Initialization(noise_variance=0.01).layer_noise_variance
+    1e-05
     """
 
     kernel_variance: float = 1.0
@@ -64,6 +71,13 @@ class Architecture:
     initialization : Initialization
     jitter : Jitter
     replicates : torch.Size
+
+    Examples
+    --------
+    >>> W = torch.eye(4, 3, dtype=torch.float64)
+    >>> architecture = Architecture(input_dim=4, n_outputs=1, size=20, mean_weights=[W])
+    >>> architecture.widths, type(architecture.kernel_of(1).base_kernel).__name__
+    ([3, 1], 'RBFKernel')
     """
 
     input_dim: int

@@ -12,10 +12,18 @@ import numpy as np
 import torch
 from torch import Tensor
 
+__all__ = ["Draws", "FreshDraws", "SharedDraws"]
+
 
 @runtime_checkable
 class Draws(Protocol):
-    """A source of standard normal numbers for `n_samples` Monte Carlo samples."""
+    """A source of standard normal numbers for `n_samples` Monte Carlo samples.
+
+    Examples
+    --------
+    >>> isinstance(FreshDraws(torch.Generator(), 10), Draws)
+    True
+    """
 
     n_samples: int
 
@@ -40,6 +48,12 @@ class FreshDraws:
         Monte Carlo samples T.
     dtype, device
         Of the numbers.
+
+    Examples
+    --------
+    >>> draws = FreshDraws(torch.Generator().manual_seed(0), n_samples=10)
+    >>> draws.subset(rows=5, width=2).shape
+    torch.Size([10, 5, 2])
     """
 
     def __init__(
@@ -151,6 +165,12 @@ class SharedDraws:
         Monte Carlo samples T.
     dtype, device
         Of the numbers.
+
+    Examples
+    --------
+    >>> draws = SharedDraws(seed=0, n_samples=10, dtype=torch.float64)
+    >>> draws.rest(rows=1000, width=2).shape  # one number for all rows
+    torch.Size([10, 1, 2])
     """
 
     def __init__(self, seed: int, n_samples: int, *, dtype: torch.dtype, device: torch.device | str = "cpu") -> None:

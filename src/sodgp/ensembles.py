@@ -61,6 +61,15 @@ class DeepGPEnsemble(MultiOutputMixin, RegressorMixin, BaseEstimator):
         ------
         InputError, ConfigurationError, NumericalError
             As `DeepGPRegressor.fit`.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> X = np.linspace(-1, 1, 30)[:, None]
+        >>> base = DeepGPRegressor(n_layers=1, max_iter=5)
+        >>> ensemble = DeepGPEnsemble(base, n_members=2, random_state=0).fit(X, np.sign(X[:, 0]))
+        >>> len(ensemble.members_)
+        2
         """
         base = DeepGPRegressor() if self.estimator is None else self.estimator
         if not isinstance(base, DeepGPRegressor):
@@ -83,6 +92,15 @@ class DeepGPEnsemble(MultiOutputMixin, RegressorMixin, BaseEstimator):
         -------
         mean : ndarray of shape [N] or [N, P]
         std : ndarray of the same shape, if `return_std`
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> X = np.linspace(-1, 1, 30)[:, None]
+        >>> base = DeepGPRegressor(n_layers=1, max_iter=5)
+        >>> ensemble = DeepGPEnsemble(base, n_members=2, random_state=0).fit(X, np.sign(X[:, 0]))
+        >>> ensemble.predict(X[:4]).shape
+        (4,)
         """
         check_is_fitted(self)
         moments = [member.predict(X, return_std=True) for member in self.members_]
@@ -93,6 +111,16 @@ class DeepGPEnsemble(MultiOutputMixin, RegressorMixin, BaseEstimator):
         return mean, np.sqrt((stds**2).mean(0) + means.var(0))
 
     def predict_distribution(self, X: Any, *, latent: bool = False) -> GaussianMixture:
-        """The mixture over members and Monte Carlo samples; see `DeepGPRegressor.predict_distribution`."""
+        """The mixture over members and Monte Carlo samples; see `DeepGPRegressor.predict_distribution`.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> X = np.linspace(-1, 1, 30)[:, None]
+        >>> base = DeepGPRegressor(n_layers=1, max_iter=5)
+        >>> ensemble = DeepGPEnsemble(base, n_members=2, random_state=0).fit(X, np.sign(X[:, 0]))
+        >>> ensemble.predict_distribution(X[:4])
+        GaussianMixture(n_components=2, n_rows=4, n_outputs=1)
+        """
         check_is_fitted(self)
         return GaussianMixture.pool([member.predict_distribution(X, latent=latent) for member in self.members_])

@@ -7,17 +7,56 @@ from __future__ import annotations
 
 from typing import Any
 
+__all__ = [
+    "CholeskyError",
+    "ConfigurationError",
+    "InputError",
+    "ModelFileError",
+    "NumericalError",
+    "NumericalWarning",
+    "SamplerDivergedError",
+    "SodgpError",
+    "SodgpWarning",
+    "SubsetSizeWarning",
+]
+
 
 class SodgpError(Exception):
-    """Base class of every error raised on purpose by sodgp."""
+    """Base class of every error raised on purpose by sodgp.
+
+    Examples
+    --------
+    >>> from sodgp import DeepGPRegressor
+    >>> try:
+    ...     DeepGPRegressor(n_layers=0).fit([[0.0], [1.0]], [0.0, 1.0])
+    ... except SodgpError as error:
+    ...     print(error)
+    n_layers must be an integer of at least 1, not 0.
+    """
 
 
 class InputError(SodgpError, ValueError):
-    """Data that cannot be used: NaN, text, wrong columns, empty files."""
+    """Data that cannot be used: NaN, text, wrong columns, empty files.
+
+    Examples
+    --------
+    >>> from sodgp.metrics import rmse
+    >>> rmse([1.0, float("nan")], [1.0, 2.0])
+    Traceback (most recent call last):
+    sodgp.errors.InputError: y has 1 value(s) that are missing (NaN), the first nan at index [1]
+    """
 
 
 class ConfigurationError(SodgpError, ValueError):
-    """An option that is unknown, out of range, or unused by the chosen method."""
+    """An option that is unknown, out of range, or unused by the chosen method.
+
+    Examples
+    --------
+    >>> from sodgp.subset import get_selector
+    >>> get_selector("kmean")
+    Traceback (most recent call last):
+    sodgp.errors.ConfigurationError: Unknown subset selector 'kmean'; choose one of 'kmeans', ...
+    """
 
 
 class NumericalError(SodgpError, ArithmeticError):
@@ -29,6 +68,12 @@ class NumericalError(SodgpError, ArithmeticError):
         What training had when it gave up: the last good parameters of every model. Empty elsewhere.
     histories : list of History
         The course of every model until then.
+
+    Examples
+    --------
+    >>> error = NumericalError("the bound is not finite.")
+    >>> error.kept, error.histories
+    ([], [])
     """
 
     kept: list[Any]
@@ -53,6 +98,16 @@ class CholeskyError(NumericalError):
         Flat index of the first failing matrix in the batch (the Monte Carlo sample, without replicates).
     condition : float
         Estimated condition number of that matrix; ``nan`` when it holds non-finite values.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from sodgp.linalg import Jitter, cholesky
+    >>> try:
+    ...     cholesky(-torch.eye(3, dtype=torch.float64), Jitter(), layer=2)
+    ... except CholeskyError as error:
+    ...     print(error.layer, error.sample)
+    2 0
     """
 
     def __init__(self, message: str, *, layer: int | None = None, sample: int | None = None, condition: float) -> None:
@@ -63,20 +118,64 @@ class CholeskyError(NumericalError):
 
 
 class SamplerDivergedError(NumericalError):
-    """A sampler left every sane region, with its own step size and with smaller ones."""
+    """A sampler left every sane region, with its own step size and with smaller ones.
+
+    Examples
+    --------
+    >>> issubclass(SamplerDivergedError, NumericalError)
+    True
+    """
 
 
 class ModelFileError(SodgpError, ValueError):
-    """A model file that is missing, damaged, from a newer version, or not a model file."""
+    """A model file that is missing, damaged, from a newer version, or not a model file.
+
+    Examples
+    --------
+    >>> from sodgp import DeepGPRegressor
+    >>> DeepGPRegressor.load("nowhere.sodgp")
+    Traceback (most recent call last):
+    sodgp.errors.ModelFileError: nowhere.sodgp does not exist. ...
+    """
 
 
 class SodgpWarning(UserWarning):
-    """Base class of every warning given by sodgp."""
+    """Base class of every warning given by sodgp.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> with warnings.catch_warnings():
+    ...     warnings.simplefilter("ignore", SodgpWarning)  # silence the library, and nothing else
+    """
 
 
 class SubsetSizeWarning(SodgpWarning):
-    """The subset became smaller than the user asked for."""
+    """The subset became smaller than the user asked for.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> from sodgp import DeepGPRegressor
+    >>> with warnings.catch_warnings(record=True) as caught:
+    ...     warnings.simplefilter("always")
+    ...     _ = DeepGPRegressor(subset_size=9, n_layers=1, max_iter=1).fit([[0.0], [1.0], [2.0]], [0.0, 1.0, 0.0])
+    >>> [warning.category.__name__ for warning in caught if issubclass(warning.category, SodgpWarning)]
+    ['SubsetSizeWarning']
+    """
 
 
 class NumericalWarning(SodgpWarning):
-    """Training went on, but a numerical safeguard had to act or is likely to."""
+    """Training went on, but a numerical safeguard had to act or is likely to.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> from sodgp import DeepGPRegressor
+    >>> model = DeepGPRegressor(parameterization="paper", hidden_width=1, subset_size=2, max_iter=1, random_state=0)
+    >>> with warnings.catch_warnings(record=True) as caught:
+    ...     warnings.simplefilter("always")
+    ...     _ = model.fit([[0.0], [1.0], [2.0]], [0.0, 1.0, 0.0])
+    >>> [warning.category.__name__ for warning in caught if issubclass(warning.category, SodgpWarning)]
+    ['NumericalWarning']
+    """

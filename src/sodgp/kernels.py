@@ -21,6 +21,8 @@ from gpytorch.kernels import (
 
 from sodgp.errors import ConfigurationError
 
+__all__ = ["KERNEL_NAMES", "KernelFactory", "make_kernel"]
+
 KernelFactory = Callable[[int], Kernel]
 KernelSpec: TypeAlias = str | KernelFactory | Kernel
 
@@ -73,6 +75,13 @@ def make_kernel(
     ------
     ConfigurationError
         For an unknown name, a function that does not return a GPyTorch kernel, or a kernel for other inputs.
+
+    Examples
+    --------
+    >>> make_kernel("matern52", 3).base_kernel.lengthscale.shape
+    torch.Size([1, 3])
+    >>> make_kernel("rbf-iso", 3, lengthscale=0.5).base_kernel.lengthscale.item()
+    0.5
     """
     if isinstance(spec, str):
         if spec not in KERNEL_NAMES:

@@ -13,6 +13,8 @@ from torch import Tensor
 
 from sodgp.errors import CholeskyError
 
+__all__ = ["Jitter", "cholesky"]
+
 
 @dataclass(frozen=True)
 class Jitter:
@@ -29,6 +31,11 @@ class Jitter:
         twice to the variance of every hidden draw.
     steps : int
         How many times the amount may be multiplied by ten after a failure.
+
+    Examples
+    --------
+    >>> Jitter.default(torch.float64).amount, Jitter.default(torch.float32).amount
+    (1e-06, 0.0001)
     """
 
     amount: float = 1e-6
@@ -78,6 +85,12 @@ def cholesky(
     ------
     CholeskyError
         When the largest jitter does not help.
+
+    Examples
+    --------
+    >>> K = torch.ones(2, 2, dtype=torch.float64)  # singular
+    >>> cholesky(K, Jitter(1e-6)).diagonal().round(decimals=4)
+    tensor([1.0000, 0.0014], dtype=torch.float64)
     """
     return climb(with_jitter(K, jitter), jitter, layer, what)
 

@@ -11,6 +11,8 @@ from numpy.typing import NDArray
 from sodgp.errors import InputError
 from sodgp.predictive import GaussianMixture, Numbers, tail_probability, to_array
 
+__all__ = ["coverage", "crps", "nlpp", "pit", "rmse", "scores"]
+
 
 def nlpp(y: Numbers, dist: GaussianMixture) -> float:
     r"""Mean negative log predictive density, ``-mean_n log p(y_n)`` with ``p`` the mixture; smaller is better.

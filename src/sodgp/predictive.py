@@ -109,6 +109,12 @@ class GaussianMixture:
         ----------
         mixtures : sequence of GaussianMixture
             At least one; the result is on the device of the first.
+
+        Examples
+        --------
+        >>> dist = GaussianMixture(torch.tensor([[0.0, 5.0], [2.0, 5.0]]), torch.ones(2, 2))
+        >>> len(GaussianMixture.concatenate([dist, dist]))
+        4
         """
         if not mixtures:
             raise InputError("concatenate needs at least one mixture")
@@ -129,6 +135,12 @@ class GaussianMixture:
         ----------
         members : sequence of GaussianMixture
             With equal numbers of components, so that every member has the same weight.
+
+        Examples
+        --------
+        >>> dist = GaussianMixture(torch.tensor([[0.0, 5.0], [2.0, 5.0]]), torch.ones(2, 2))
+        >>> GaussianMixture.pool([dist, dist]).n_components
+        4
         """
         if not members:
             raise InputError("pool needs at least one mixture")
@@ -204,7 +216,14 @@ class GaussianMixture:
         return self._over_cells(mixtures.log_density, y)
 
     def cdf(self, y: Numbers) -> FloatArray:
-        """Probability of a value up to `y`, ``mean_t Phi((y - mu_t) / sigma_t)``; shapes as in `log_prob`."""
+        """Probability of a value up to `y`, ``mean_t Phi((y - mu_t) / sigma_t)``; shapes as in `log_prob`.
+
+        Examples
+        --------
+        >>> dist = GaussianMixture(torch.tensor([[0.0, 5.0], [2.0, 5.0]]), torch.ones(2, 2))
+        >>> dist.cdf([1.0, 5.0])
+        array([0.5, 0.5])
+        """
         return self._over_cells(mixtures.cdf, y)
 
     def crps(self, y: Numbers) -> FloatArray:
@@ -264,6 +283,13 @@ class GaussianMixture:
         Returns
         -------
         lower, upper : ndarray, shape [N] or [N, P]
+
+        Examples
+        --------
+        >>> dist = GaussianMixture(torch.tensor([[0.0, 5.0], [2.0, 5.0]]), torch.ones(2, 2))
+        >>> low, high = dist.interval(0.9)
+        >>> low.round(2), high.round(2)
+        (array([-1.28,  3.36]), array([3.28, 6.64]))
         """
         tail = tail_probability(level)
         lower, upper = self.quantile([tail, 1 - tail])
@@ -285,6 +311,12 @@ class GaussianMixture:
         Returns
         -------
         ndarray, shape [n_samples, N] or [n_samples, N, P]
+
+        Examples
+        --------
+        >>> dist = GaussianMixture(torch.tensor([[0.0, 5.0], [2.0, 5.0]]), torch.ones(2, 2))
+        >>> dist.sample(10, random_state=0).shape
+        (10, 2)
         """
         if n_samples < 1:
             raise InputError(f"n_samples must be at least 1; got {n_samples}")
@@ -298,7 +330,14 @@ class GaussianMixture:
         return draws.reshape(n_samples, *self._shape)
 
     def align(self, y: Numbers) -> FloatArray:
-        """Observations as an array of the distribution's shape; InputError if they do not fit or one is missing."""
+        """Observations as an array of the distribution's shape; InputError if they do not fit or one is missing.
+
+        Examples
+        --------
+        >>> dist = GaussianMixture(torch.tensor([[0.0, 5.0], [2.0, 5.0]]), torch.ones(2, 2))
+        >>> dist.align(1.0)
+        array([1., 1.])
+        """
         values = to_array(y, "y")
         if values.ndim == 0:
             values = np.full(self._shape, values)

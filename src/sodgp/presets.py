@@ -12,6 +12,8 @@ from sodgp.architecture import Initialization
 from sodgp.errors import ConfigurationError
 from sodgp.estimators import DeepGPRegressor
 
+__all__ = ["METHODS", "SOURCES", "paper"]
+
 METHODS = ("SoD", "SoD*", "DSVI", "DSVI*", "SGHMC", "SVGP")
 SOURCES = ("program", "text")
 

@@ -22,7 +22,13 @@ from sodgp.errors import InputError, SodgpError
 
 
 class DataUnavailableError(SodgpError, OSError):
-    """A data set that is not on this machine and could not be fetched either."""
+    """A data set that is not on this machine and could not be fetched either.
+
+    Examples
+    --------
+    >>> issubclass(DataUnavailableError, OSError)
+    True
+    """
 
 
 class _InterruptedError(Exception):

@@ -18,6 +18,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+__all__ = ["SamplerDiagnostics", "effective_sample_size", "r_hat"]
+
 FloatArray = NDArray[np.float64]
 
 _SHORTEST = 4  # draws of half a chain below which nothing can be said
@@ -44,6 +46,14 @@ class SamplerDiagnostics:
         Mean of p^2 over its stationary variance: near 1 for a sampler in equilibrium, above it for one too hot.
     noise_share : ndarray of shape [*replicates]
         Largest share of the injected noise that noisy gradients supply by themselves; above 1 it cannot be made up for.
+
+    Examples
+    --------
+    >>> from sodgp import DeepGPRegressor
+    >>> X = np.linspace(-1, 1, 20)[:, None]
+    >>> model = DeepGPRegressor(inference="sghmc", n_posterior_samples=8, thinning=1, max_iter=5, random_state=0)
+    >>> model.fit(X, X[:, 0]).diagnostics_.potential.shape
+    (1, 8)
     """
 
     n_draws: int
@@ -111,6 +121,12 @@ def effective_sample_size(chains: FloatArray, *, ranks: bool = True) -> float:
     float
         ``nan`` for chains that are too short, constant or not finite. At most C n log10(C n): chains that swing to
         and fro can do better than independent draws, but not without limit.
+
+    Examples
+    --------
+    >>> x = np.random.default_rng(0).normal(size=(2, 500))
+    >>> 700 < effective_sample_size(x) < 1300, effective_sample_size(np.cumsum(x, axis=1)) < 50
+    (True, True)
     """
     if not _usable(chains):
         return math.nan

@@ -21,6 +21,8 @@ from sodgp.layers.psi import psi1, rbf_of
 from sodgp.layers.subset import Points
 from sodgp.model import DeepGP
 
+__all__ = ["MeanField"]
+
 
 @dataclass(frozen=True)
 class MeanField:
@@ -44,6 +46,15 @@ class MeanField:
         tiny noise that suits samples would hold q(Z^l) fast at its start.
     max_rows, max_latents : int
         Largest N, and largest number of trained numbers in all q(Z^l) together.
+
+    Examples
+    --------
+    >>> X = torch.linspace(-1, 1, 20, dtype=torch.float64)[:, None]
+    >>> architecture = Architecture(1, 1, 5, [torch.eye(1, dtype=torch.float64)])
+    >>> data = TrainingSet(X[:0], X[:0], X, X.sign())
+    >>> model = MeanField().build(architecture, data, torch.Generator().manual_seed(0))
+    >>> any("latent" in name for name, _ in model.named_parameters())  # q(Z), two numbers for every row
+    True
     """
 
     latent_variance: float = 0.01

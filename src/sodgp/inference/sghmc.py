@@ -27,6 +27,8 @@ from sodgp.inference.dsvi import inducing_layers
 from sodgp.layers.subset import Points
 from sodgp.model import DeepGP
 
+__all__ = ["StochasticGradientHMC"]
+
 # In whitened coordinates the prior is N(0, 1): only a sampler that runs away gets this far, or moves so far at once.
 LARGEST_POSITION = 1e3
 LARGEST_MOVE = 3.0
@@ -168,6 +170,13 @@ class StochasticGradientHMC:
     n_chains : int
         Chains side by side on the sample axis, with the same hyper-parameters.
     learn_inducing_inputs : bool
+
+    Examples
+    --------
+    >>> architecture = Architecture(1, 1, 5, [torch.eye(1, dtype=torch.float64)])
+    >>> model = StochasticGradientHMC(n_draws=20).build(architecture, None, torch.Generator())
+    >>> model.last.posterior_draws.shape
+    torch.Size([20, 5, 1])
     """
 
     step_size: float = 0.01

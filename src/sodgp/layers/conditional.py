@@ -17,6 +17,8 @@ from sodgp.factor import Factor, factorise
 from sodgp.layers.products import HiddenRows, QuadraticTrace, TotalRows
 from sodgp.linalg import Jitter
 
+__all__ = ["Conditional", "condition"]
+
 
 class Conditional:
     """The conditional of a layer's function at B rows given its values at M rows.
@@ -30,6 +32,14 @@ class Conditional:
     K_sb : Tensor of shape [..., M, B]
     k_bb : Tensor of shape [..., B]
         Prior variances.
+
+    Examples
+    --------
+    >>> from sodgp.kernels import make_kernel
+    >>> X = torch.linspace(-1, 1, 10, dtype=torch.float64)[:, None]
+    >>> cond = condition(make_kernel("rbf", 1), X[:4], X[4:], Jitter())
+    >>> cond.A.shape, cond.V.shape
+    (torch.Size([4, 6]), torch.Size([6]))
     """
 
     def __init__(self, factor: Factor, K_sb: Tensor, k_bb: Tensor) -> None:
@@ -97,6 +107,13 @@ def condition(
         For error messages.
     nugget : Tensor of shape [..., 1, 1], optional
         Noise variance that sits inside the kernel (DSVI): added to the diagonals of K_SS and K_RR.
+
+    Examples
+    --------
+    >>> from sodgp.kernels import make_kernel
+    >>> X = torch.linspace(-1, 1, 10, dtype=torch.float64)[:, None]
+    >>> condition(make_kernel("rbf", 1), X, X, Jitter()).V.max().item() < 1e-5  # nothing is left at the rows themselves
+    True
     """
     K_ss, K_sb = covariance_pair(kernel, Z_s, Z_b)
     k_bb = variance(kernel, Z_b) + jitter.prior_extra

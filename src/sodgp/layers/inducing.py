@@ -23,11 +23,19 @@ from sodgp.layers.products import OutputVariances
 from sodgp.layers.subset import NOISE_FLOOR, Points
 from sodgp.linalg import Jitter, draw_root, log_diagonal
 
+__all__ = ["InducingLayer", "Moments"]
+
 _NO_REPLICATES = torch.Size()
 
 
 class Moments(NamedTuple):
-    """Marginal mean and variance of f at every row and output, [..., T, B, D]."""
+    """Marginal mean and variance of f at every row and output, [..., T, B, D].
+
+    Examples
+    --------
+    >>> Moments(torch.zeros(10, 5, 1), torch.ones(10, 5, 1)).variance.shape
+    torch.Size([10, 5, 1])
+    """
 
     mean: Tensor
     variance: Tensor
@@ -54,6 +62,15 @@ class InducingLayer(gpytorch.Module):
     index : int
         Position in the stack, from 1, for error messages.
     replicates : torch.Size
+
+    Examples
+    --------
+    >>> from sodgp.kernels import make_kernel
+    >>> Z = torch.linspace(-1, 1, 4, dtype=torch.float64)[:, None]
+    >>> layer = InducingLayer(make_kernel("rbf", 1), HiddenMean(torch.eye(1).double()), Z, width=1)
+    >>> X = torch.zeros(1, 6, 1, dtype=torch.float64)
+    >>> layer.marginals(X).mean.shape, layer.kl().shape
+    (torch.Size([1, 6, 1]), torch.Size([1]))
     """
 
     q_mean: nn.Parameter

@@ -9,6 +9,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+__all__ = ["HiddenMean", "linear_weights", "zero_weights"]
+
 
 class HiddenMean(nn.Module):
     """mean(z) = z W with W fixed, never trained.
@@ -17,6 +19,12 @@ class HiddenMean(nn.Module):
     ----------
     weight : Tensor of shape [*replicates, D_in, D_out]
         Zero for a zero mean.
+
+    Examples
+    --------
+    >>> mean = HiddenMean(torch.eye(3, 2))
+    >>> mean(torch.ones(5, 3)).shape, mean.kind
+    (torch.Size([5, 2]), 'linear')
     """
 
     weight: Tensor
@@ -56,6 +64,12 @@ def linear_weights(X: Float[Tensor, "N D"], widths: list[int]) -> list[Float[Ten
         Scaled training inputs.
     widths : list of int
         Width of each hidden layer.
+
+    Examples
+    --------
+    >>> X = torch.randn(20, 3, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    >>> [tuple(W.shape) for W in linear_weights(X, [3, 2])]
+    [(3, 3), (3, 2)]
     """
     weights = []
     for width in widths:
@@ -75,6 +89,12 @@ def linear_weights(X: Float[Tensor, "N D"], widths: list[int]) -> list[Float[Ten
 
 
 def zero_weights(X: Float[Tensor, "N D"], widths: list[int]) -> list[Float[Tensor, "D_in D_out"]]:
-    """Weights of zero means for a stack of hidden layers."""
+    """Weights of zero means for a stack of hidden layers.
+
+    Examples
+    --------
+    >>> [tuple(W.shape) for W in zero_weights(torch.ones(20, 3), [3, 2])]
+    [(3, 3), (3, 2)]
+    """
     sizes = [X.shape[-1], *widths]
     return [X.new_zeros(d_in, d_out) for d_in, d_out in pairwise(sizes)]

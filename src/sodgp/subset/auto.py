@@ -12,6 +12,8 @@ from torch import Tensor
 from sodgp.errors import ConfigurationError
 from sodgp.subset.greedy_variance import GreedyVariance
 
+__all__ = ["Auto", "AutoSize"]
+
 logger = logging.getLogger("sodgp")
 
 _NUMBER_BYTES = 8
@@ -30,6 +32,11 @@ class AutoSize(NamedTuple):
         One sentence for the log.
     trace : float
         Trace of K - K_NS K_SS^-1 K_SN that the greedy subset of that size leaves.
+
+    Examples
+    --------
+    >>> AutoSize(20, "20 rows leave little variance", 0.1).size
+    20
     """
 
     size: int
@@ -66,6 +73,13 @@ class Auto:
     ------
     ConfigurationError
         An option is not positive, or the smallest size is above the largest.
+
+    Examples
+    --------
+    >>> import torch
+    >>> X = torch.linspace(-1, 1, 100, dtype=torch.float64)[:, None]
+    >>> Auto(min_size=5).choose(X, 0.05, batch_size=2000, n_samples=10, n_layers=2).size
+    5
     """
 
     fraction: float = 0.01

@@ -23,7 +23,14 @@ CHUNK_ELEMENTS = 1_000_000
 
 @runtime_checkable
 class Selector(Protocol):
-    """Anything that picks a subset of the rows of X."""
+    """Anything that picks a subset of the rows of X.
+
+    Examples
+    --------
+    >>> from sodgp.subset import KMeans
+    >>> isinstance(KMeans(), Selector), isinstance("kmeans", Selector)
+    (True, False)
+    """
 
     def select(
         self,
@@ -99,6 +106,14 @@ def select_each(
     ------
     ConfigurationError
         The numbers of kernels or generators differ from R.
+
+    Examples
+    --------
+    >>> from sodgp.subset import Random
+    >>> X = torch.randn(3, 50, 2, dtype=torch.float64)  # three replicates
+    >>> generators = [torch.Generator().manual_seed(seed) for seed in range(3)]
+    >>> select_each(Random(), X, None, 5, None, generators).shape
+    torch.Size([3, 5])
     """
     R = X.shape[0]
     kernels = [None] * R if kernels is None else kernels

@@ -45,6 +45,12 @@ class DPP:
     ------
     ConfigurationError
         An option is negative, or ``jitter`` is not positive.
+
+    Examples
+    --------
+    >>> X = torch.linspace(-1, 1, 50, dtype=torch.float64)[:, None]
+    >>> DPP().select(X, None, 5, None, torch.Generator().manual_seed(0)).shape
+    torch.Size([5])
     """
 
     exact_limit: int = 1000

@@ -62,6 +62,12 @@ class GreedyVariance:
     ------
     ConfigurationError
         ``pool_size`` is less than one.
+
+    Examples
+    --------
+    >>> X = torch.linspace(-1, 1, 50, dtype=torch.float64)[:, None]
+    >>> GreedyVariance().select(X, None, 5, None, torch.Generator().manual_seed(0)).shape
+    torch.Size([5])
     """
 
     pool_size: int = 512

@@ -45,6 +45,12 @@ class KMeans:
     ------
     ConfigurationError
         An option is less than one.
+
+    Examples
+    --------
+    >>> X = torch.linspace(-1, 1, 50, dtype=torch.float64)[:, None]
+    >>> KMeans(n_init=1).select(X, None, 5, None, torch.Generator().manual_seed(0)).shape
+    torch.Size([5])
     """
 
     minibatch_above: int = 20_000

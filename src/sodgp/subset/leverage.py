@@ -44,6 +44,12 @@ class Leverage:
     ------
     ConfigurationError
         ``noise_variance`` is not positive, or another option is less than one.
+
+    Examples
+    --------
+    >>> X = torch.linspace(-1, 1, 50, dtype=torch.float64)[:, None]
+    >>> Leverage(noise_variance=0.1).select(X, None, 5, None, torch.Generator().manual_seed(0)).shape
+    torch.Size([5])
     """
 
     noise_variance: float = 0.01

@@ -21,6 +21,12 @@ class Random:
 
     Reference: A. Jain, P. K. Srijith and M. E. Khan (2021), Subset-of-data variational inference for deep Gaussian
     processes regression, which compares it with k-means.
+
+    Examples
+    --------
+    >>> X = torch.linspace(-1, 1, 50, dtype=torch.float64)[:, None]
+    >>> Random().select(X, None, 5, None, torch.Generator().manual_seed(0)).shape
+    torch.Size([5])
     """
 
     def select(

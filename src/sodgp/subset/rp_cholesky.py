@@ -38,6 +38,12 @@ class RPCholesky:
     ------
     ConfigurationError
         ``block_size`` is less than one.
+
+    Examples
+    --------
+    >>> X = torch.linspace(-1, 1, 50, dtype=torch.float64)[:, None]
+    >>> RPCholesky().select(X, None, 5, None, torch.Generator().manual_seed(0)).shape
+    torch.Size([5])
     """
 
     block_size: int = 64

@@ -14,6 +14,8 @@ from sodgp.inference.base import Inference, TrainingSet
 from sodgp.model import DeepGP
 from sodgp.training.warm import Start
 
+__all__ = ["Problem"]
+
 
 @dataclass(frozen=True)
 class Problem:
@@ -30,6 +32,13 @@ class Problem:
         Row numbers of the subset in the data that `data` splits; the rest is in its own order.
     start : Start, optional
         A trained model at whose parameters training begins.
+
+    Examples
+    --------
+    >>> X = torch.linspace(-1, 1, 20, dtype=torch.float64)[:, None]
+    >>> data = TrainingSet(X[:5], X[:5].sign(), X[5:], X[5:].sign())
+    >>> Problem(Architecture(1, 1, 5, []), data, seed=0).data.n_rest
+    15
     """
 
     architecture: Architecture
