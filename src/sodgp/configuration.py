@@ -30,10 +30,30 @@ from sodgp.training.loop import SCHEDULES, Callback
 from sodgp.training.progress import ProgressBar
 from sodgp.training.reselect import Reselection
 from sodgp.training.warm import WARM_METHODS
-from sodgp.validation import check_choice, check_flag, check_integer, check_positive, resolve_device
+from sodgp.validation import check_choice, check_flag, check_integer, check_positive, check_share, resolve_device
 
 DTYPES = {"float64": torch.float64, "float32": torch.float32}
+NOISES = ("homoscedastic", "heteroscedastic")
 DEFAULT_SUBSET_SIZE = 100
+
+
+def _sod(estimator: Any) -> SubsetOfData:
+    check_choice("noise", estimator.noise, NOISES)
+    varies = estimator.noise == "heteroscedastic"
+    for name, value, needed in (
+        ("tie_label_noise", estimator.tie_label_noise, True),
+        ("reselect_every", estimator.reselect_every, None),
+        ("warm_start", estimator.warm_start, False),
+    ):
+        if varies and value != needed:
+            raise ConfigurationError(
+                f"noise='heteroscedastic' and {name}={value!r} do not go together; leave {name} at {needed!r}."
+            )
+    return SubsetOfData(
+        coupling=estimator.coupling,
+        predictive_weight=check_share("predictive_weight", estimator.predictive_weight),
+        heteroscedastic=varies,
+    )
 
 
 def _sghmc(estimator: Any) -> StochasticGradientHMC:
@@ -51,27 +71,26 @@ def _sghmc(estimator: Any) -> StochasticGradientHMC:
 
 
 _METHODS: dict[str, Callable[[Any], Inference]] = {
-    "sod": lambda estimator: SubsetOfData(coupling=estimator.coupling),
+    "sod": _sod,
     "dsvi": lambda estimator: DoublyStochastic(
-        learn_inducing_inputs=check_flag("learn_inducing_inputs", estimator.learn_inducing_inputs)
+        learn_inducing_inputs=check_flag("learn_inducing_inputs", estimator.learn_inducing_inputs),
+        predictive_weight=check_share("predictive_weight", estimator.predictive_weight),
     ),
     "mean_field": lambda estimator: MeanField(),
     "sghmc": _sghmc,
 }
+_OF_SUBSETS = ("subset", "reselect_every", "parameterization", "coupling", "tie_label_noise", "noise")
 _SAMPLING = ("n_posterior_samples", "thinning", "step_size", "n_chains")
 # Options that a method does not use, and that must therefore stay at their defaults.
 _UNUSED: dict[str, tuple[str, ...]] = {
     "sod": ("learn_inducing_inputs", *_SAMPLING),
-    "dsvi": ("subset", "reselect_every", "parameterization", "coupling", "tie_label_noise", *_SAMPLING),
+    "dsvi": (*_OF_SUBSETS, *_SAMPLING),
     # Every chain takes one hidden sample in a transition.
-    "sghmc": ("subset", "reselect_every", "parameterization", "coupling", "tie_label_noise", "n_samples", "compile"),
+    "sghmc": (*_OF_SUBSETS, "predictive_weight", "n_samples", "compile"),
     # Its bound is closed over all rows: neither batches nor training samples.
     "mean_field": (
-        "subset",
-        "reselect_every",
-        "parameterization",
-        "coupling",
-        "tie_label_noise",
+        *_OF_SUBSETS,
+        "predictive_weight",
         "learn_inducing_inputs",
         "n_samples",
         "batch_size",

@@ -75,6 +75,11 @@ class DeepGPRegressor(Predictions, MultiOutputMixin, RegressorMixin, BaseEstimat
     tie_label_noise : bool, default=True
         Whether the label noise v of q_hat is the likelihood's sigma^2 (the paper's formula) or a parameter of its own
         (the authors' program).
+    noise : {"homoscedastic", "heteroscedastic"}, default="homoscedastic"
+        For ``"sod"``: the same noise everywhere, or one whose log variance is a GP over the inputs.
+    predictive_weight : float, default=0.0
+        For ``"sod"`` and ``"dsvi"``: from 0, which trains on the lower bound, to 1, which puts the log predictive
+        density of the rows outside the subset in the place of their expected log density.
     learn_inducing_inputs : bool, default=True
         For ``"dsvi"`` and ``"sghmc"``: False keeps the inducing inputs at their k-means start (DSVI*).
     n_posterior_samples, thinning : int, default=100 and 50
@@ -168,6 +173,8 @@ class DeepGPRegressor(Predictions, MultiOutputMixin, RegressorMixin, BaseEstimat
         coupling: str = "ancestral",
         hidden_mean: str = "linear",
         tie_label_noise: bool = True,
+        noise: str = "homoscedastic",
+        predictive_weight: float = 0.0,
         learn_inducing_inputs: bool = True,
         n_posterior_samples: int = 100,
         thinning: int = 50,
@@ -202,6 +209,8 @@ class DeepGPRegressor(Predictions, MultiOutputMixin, RegressorMixin, BaseEstimat
         self.coupling = coupling
         self.hidden_mean = hidden_mean
         self.tie_label_noise = tie_label_noise
+        self.noise = noise
+        self.predictive_weight = predictive_weight
         self.learn_inducing_inputs = learn_inducing_inputs
         self.n_posterior_samples = n_posterior_samples
         self.thinning = thinning

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from sodgp.covariance import is_captureable
 from sodgp.draws import Draws
+from sodgp.layers.noise import NoiseProcess
 from sodgp.layers.subset import NOISE_FLOOR, Points
 
 
@@ -27,6 +28,8 @@ class DeepGP(gpytorch.Module):
         Columns P of the targets.
     noise_variance : float
         Start of the likelihood's noise variance, for every output.
+    noise_process : NoiseProcess, optional
+        Makes the noise depend on the input.
     replicates : torch.Size
         Leading axes of independent models.
     """
@@ -41,10 +44,12 @@ class DeepGP(gpytorch.Module):
         n_outputs: int = 1,
         noise_variance: float = 0.01,
         noise_floor: float = NOISE_FLOOR,
+        noise_process: NoiseProcess | None = None,
         replicates: torch.Size = torch.Size(),
     ) -> None:
         super().__init__()
         self.layers = nn.ModuleList(layers)
+        self.noise_process = noise_process
         self.replicates = replicates
         self.n_outputs = n_outputs
         dtype = next(self.layers.parameters()).dtype
@@ -56,18 +61,35 @@ class DeepGP(gpytorch.Module):
 
     @property
     def noise_variance(self) -> Tensor:
-        """Noise variance of every output with the sample axis in place, [*replicates, 1, P]."""
+        """Noise variance of every output, with the sample axis in place: [*replicates, 1, P]; at g = 0 where it varies."""
         return self.likelihood.noise.squeeze(-1).unsqueeze(-2)
+
+    def noise_at(self, X_s: Tensor, X: Tensor, draws: Draws) -> Tensor:
+        """Noise variance of observations at X, [..., 1 or T, 1 or N, P]; drawn where it varies and is uncertain.
+
+        Parameters
+        ----------
+        X_s, X : Tensor of shape [..., 1, M, D] and [..., 1, N, D]
+            Inputs of the subset and of the rows.
+        draws : Draws
+        """
+        sigma2 = self.noise_variance[..., None, :]
+        if self.noise_process is None:
+            return sigma2
+        _, rest = self.noise_process.at(X_s, X)
+        return sigma2 * rest.draw(draws.rest(X.shape[-2], self.n_outputs))
 
     @property
     def n_parameters(self) -> int:
         """Numbers that one replicate trains."""
-        return sum(layer.n_parameters for layer in self.layers) + self.n_outputs
+        own = 0 if self.noise_process is None else self.noise_process.n_parameters
+        return sum(layer.n_parameters for layer in self.layers) + self.n_outputs + own
 
     @property
     def is_captureable(self) -> bool:
         """Whether a training step can be recorded as a CUDA graph: our own kernels, and no priors to validate."""
-        return all(is_captureable(layer.kernel) for layer in self.layers) and not any(True for _ in self.named_priors())
+        processes = [*self.layers, *([] if self.noise_process is None else [self.noise_process])]
+        return all(is_captureable(p.kernel) for p in processes) and not any(True for _ in self.named_priors())
 
     @property
     def structure(self) -> list[tuple[Any, ...]]:

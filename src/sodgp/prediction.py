@@ -102,10 +102,7 @@ class Predictions:
         check_is_fitted(self)
         count = check_integer("n_samples", n_samples, minimum=1)
         seed = int(check_random_state(random_state).randint(2**31 - 1))
-        mean, covariance = self._joint(X, seed, count)
-        if not latent:
-            noise = self.model_.noise_variance.cpu().double().reshape(1, -1, 1, 1)
-            covariance = covariance + noise * torch.eye(covariance.shape[-1], dtype=torch.float64)
+        mean, covariance = self._joint(X, seed, count, latent=latent)
         values, vectors = torch.linalg.eigh(covariance)
         normal = torch.randn(*mean.mT.shape, generator=torch.Generator().manual_seed(seed + 1), dtype=torch.float64)[
             ..., None
@@ -126,11 +123,11 @@ class Predictions:
             with torch.no_grad(), cpu_threads(self.n_threads):
                 mean, variance = self._method.predict(self.model_, *self._anchors(part), part.unsqueeze(0), draws)
                 if not latent:
-                    variance = variance + self.model_.noise_variance[..., None, :]
-            yield self._original_units(mean, variance)
+                    variance = variance + self.model_.noise_at(self._anchors(part)[0], part.unsqueeze(0), draws)
+            yield self._original_units(*torch.broadcast_tensors(mean, variance))
 
-    def _joint(self, X: Any, seed: int, count: int) -> tuple[Tensor, Tensor]:
-        """Mean [T, N, P] and covariance [T, P, N, N] of f over rows drawn jointly, in scaled units, on the CPU."""
+    def _joint(self, X: Any, seed: int, count: int, *, latent: bool) -> tuple[Tensor, Tensor]:
+        """Mean [T, N, P] and covariance [T, P, N, N] of f or y over rows drawn jointly, scaled, on the CPU."""
         rows = self._scaled_rows(X)
         if len(rows) > _MAX_JOINT_ROWS:
             raise InputError(
@@ -143,18 +140,21 @@ class Predictions:
             generator = torch.Generator(rows.device).manual_seed(seed + t)
             draws = FreshDraws(generator, 1, dtype=rows.dtype, device=rows.device)
             with torch.no_grad(), cpu_threads(self.n_threads):
-                moments.append(self._method.predict_joint(self.model_, *self._anchors(rows), rows.unsqueeze(0), draws))
-        mean, covariance = (torch.cat(values).cpu().double() for values in zip(*moments, strict=True))
+                X_s, y_s = self._anchors(rows)
+                mean, covariance = self._method.predict_joint(self.model_, X_s, y_s, rows.unsqueeze(0), draws)
+                if not latent:
+                    noise = self.model_.noise_at(X_s, rows.unsqueeze(0), draws).expand_as(mean)
+                    covariance = covariance + torch.diag_embed(noise.mT)
+            moments.append((mean.cpu().double(), covariance.cpu().double()))
+        mean, covariance = (torch.cat(values) for values in zip(*moments, strict=True))
         return mean, covariance
 
     def _joint_moments(self, X: Any) -> tuple[FloatArray, FloatArray]:
         check_is_fitted(self)
         count = check_integer("n_predict_samples", self.n_predict_samples, minimum=1)
-        mean, covariance = self._joint(X, self._predict_seed, count)
-        noise = self.model_.noise_variance.cpu().double().reshape(-1, 1, 1)
+        mean, covariance = self._joint(X, self._predict_seed, count, latent=False)
         centred = (mean - mean.mean(0)).permute(2, 1, 0)
         total = covariance.mean(0) + centred @ centred.mT / len(mean)
-        total = total + noise * torch.eye(total.shape[-1], dtype=torch.float64)
         scale, shift = self._y_scaler.scale_, self._y_scaler.mean_
         y_mean, y_cov = mean.mean(0).numpy() * scale + shift, total.numpy() * scale[:, None, None] ** 2
         return (y_mean[:, 0], y_cov[0]) if self._y_is_vector else (y_mean, y_cov)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -64,6 +65,19 @@ def check_integer(name: str, value: Any, *, minimum: int) -> int:
     if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < minimum:
         raise ConfigurationError(f"{name} must be an integer of at least {minimum}, not {value!r:.100}.")
     return int(value)
+
+
+def check_share(name: str, value: Any) -> float:
+    """A number from 0 to 1.
+
+    Raises
+    ------
+    ConfigurationError
+        For anything else.
+    """
+    if type(value) is bool or not isinstance(value, Real) or not 0.0 <= float(value) <= 1.0:
+        raise ConfigurationError(f"{name}={value!r} must be a number from 0 to 1.")
+    return float(value)
 
 
 def check_positive(name: str, value: Any) -> float:

@@ -80,15 +80,18 @@ def test_kl_of_every_sample(family, setting):
     close(ours.expand(T), theirs)
 
 
+@pytest.mark.parametrize("by_row", [False, True])
 @pytest.mark.parametrize("v", [1e-5, 0.3, 1e4])
-def test_q_hat_is_bayes_rule_for_each_sample(family, setting, v):
+def test_q_hat_is_bayes_rule_for_each_sample(family, setting, v, by_row):
     m, C, cond, mean_s = setting
     y = randn(6, 1, M, D)
     noise = torch.tensor([[1.0, 2.0, 0.5]], dtype=torch.float64) * v
+    if by_row:
+        noise = noise * torch.linspace(0.3, 3.0, M, dtype=torch.float64)[:, None]
     q_hat = family.label_informed(m, C, cond, mean_s, y, noise)
     q = family.in_f(*setting)
     Sigma, mean = covariance(q), q.mean.mT.unsqueeze(-1)
-    noisy = Sigma + noise[..., None, None] * torch.eye(M, dtype=torch.float64)
+    noisy = Sigma + torch.diag_embed(noise.expand(M, D).mT)
     gain = torch.linalg.solve(noisy, Sigma).mT
     posterior = Sigma - gain @ Sigma
     hat_mean = (mean + gain @ (y.mT.unsqueeze(-1) - mean)).squeeze(-1).mT
@@ -99,6 +102,8 @@ def test_q_hat_is_bayes_rule_for_each_sample(family, setting, v):
     L = cond.L.unsqueeze(-3)
     close(L @ covariance(q_hat.w) @ L.mT, covariance(q_hat.f).expand(T, D, M, M))
     assert q_hat.kl.shape == (T,)
+    relative = covariance(q_hat.f).diagonal(dim1=-2, dim2=-1) / noise.expand(M, D).mT
+    torch.testing.assert_close(q_hat.relative_variance, relative.sum(-1), rtol=1e-6, atol=1e-9)
 
 
 def test_kl_of_q_hat(family, setting):

@@ -119,6 +119,19 @@ def total_log_density(y: Tensor, mean: Tensor, total_variance: Tensor, noise_var
     return (-0.5 * (constant + squares / noise_variance)).sum((-2, -1)).mean(-1)
 
 
+def mixture_log_density(y: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
+    """Log of the mixture over Monte Carlo samples, 1/T sum_t N(y; mean_t, variance_t), summed over rows and outputs.
+
+    Parameters
+    ----------
+    y : Tensor of shape [..., 1, N, P]
+    mean, variance : Tensor of shape [..., T, N, P]
+        Of the observations: noise included.
+    """
+    values = -0.5 * (math.log(2.0 * math.pi) + variance.log() + (y - mean).square() / variance)
+    return (values.logsumexp(-3) - math.log(values.shape[-3])).sum((-2, -1))
+
+
 def with_log_prior(terms: Terms, model: DeepGP) -> Terms:
     """Add the log density of the user's priors, where there are any (maximum a posteriori for those parameters)."""
     prior = model.log_prior()

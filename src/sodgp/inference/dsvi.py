@@ -15,7 +15,15 @@ from torch import Tensor
 
 from sodgp.architecture import Architecture
 from sodgp.draws import Draws
-from sodgp.inference.base import Batch, Terms, TrainingSet, total_log_density, with_log_prior
+from sodgp.inference.base import (
+    Batch,
+    Terms,
+    TrainingSet,
+    expected_log_density,
+    mixture_log_density,
+    total_log_density,
+    with_log_prior,
+)
 from sodgp.layers.conditional import condition
 from sodgp.layers.inducing import InducingLayer
 from sodgp.layers.means import linear_weights
@@ -40,9 +48,12 @@ class DoublyStochastic:
     ----------
     learn_inducing_inputs : bool
         False keeps the inducing inputs where they start: DSVI*.
+    predictive_weight : float
+        As in `sodgp.inference.sod.SubsetOfData`, here for all rows.
     """
 
     learn_inducing_inputs: bool = True
+    predictive_weight: float = 0.0
     name: str = "dsvi"
     uses_subset: bool = False
 
@@ -61,8 +72,15 @@ class DoublyStochastic:
     def terms(self, model: DeepGP, batch: Batch, draws: Draws) -> Terms:
         """Expected log density and one KL for each layer, each of shape [*replicates]."""
         points, kls = model.propagate(Points(batch.X_s, batch.X_b), draws, "marginal")
-        last = model.last.totals(points.rest)
-        rest = total_log_density(batch.y_b, last.mean, last.variance, model.noise_variance[..., None, :])
+        sigma2 = model.noise_variance[..., None, :]
+        if self.predictive_weight:
+            mean, variance = model.last.marginals(points.rest)
+            expected = expected_log_density(batch.y_b, mean, variance, sigma2).sum((-2, -1)).mean(-1)
+            predictive = mixture_log_density(batch.y_b, mean, variance + sigma2)
+            rest = torch.lerp(expected, predictive, self.predictive_weight)
+        else:
+            last = model.last.totals(points.rest)
+            rest = total_log_density(batch.y_b, last.mean, last.variance, sigma2)
         terms = {"rest": batch.scale * rest}
         terms |= {f"kl_{layer}": -kl.mean(-1) for layer, kl in enumerate(kls, start=1)}
         terms["kl_last"] = -model.last.kl().mean(-1)

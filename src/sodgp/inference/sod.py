@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import torch
@@ -9,8 +10,17 @@ from torch import Tensor
 
 from sodgp.architecture import Architecture
 from sodgp.draws import Draws
-from sodgp.inference.base import Batch, Terms, TrainingSet, total_log_density, with_log_prior
-from sodgp.layers.subset import Points, SubsetLayer
+from sodgp.inference.base import (
+    Batch,
+    Terms,
+    TrainingSet,
+    mixture_log_density,
+    total_log_density,
+    with_log_prior,
+)
+from sodgp.kernels import make_kernel
+from sodgp.layers.noise import START_VARIANCE, LogNoise, NoiseProcess
+from sodgp.layers.subset import Points, Posterior, SubsetLayer
 from sodgp.model import DeepGP
 
 
@@ -32,9 +42,22 @@ class SubsetOfData:
     ----------
     coupling : {"ancestral", "marginal", "joint"}
         How Z_S and the other rows of a hidden layer are drawn together.
+    predictive_weight : float
+        Weight gamma of the log predictive density in place of the expected log density, for the rest::
+
+            rest = (N - M)/B sum_{n in B} (1 - gamma) E[log p(y_n | f_n^L)] + gamma log E[p(y_n | f_n^L)]
+
+        Above 0 the sum is no lower bound of the evidence any more, but what is scored: the density of unseen rows.
+        The subset's labels are inside q_hat already, and keep the expected log density.
+    heteroscedastic : bool
+        Let the noise depend on the input: y_n ~ N(f_n^L, sigma^2 exp(g_n)), see `sodgp.layers.noise`. The sum is the
+        bound under q(G_S) beside the other q, with one more term, ``kl_noise``. Given q(G_S) the best label-informed
+        q_hat is again closed: it takes y_n in with the expected precision E[exp(-g_n)] / sigma^2.
     """
 
     coupling: str = "ancestral"
+    predictive_weight: float = 0.0
+    heteroscedastic: bool = False
     name: str = "sod"
     uses_subset: bool = True
 
@@ -68,20 +91,47 @@ class SubsetOfData:
             layers,
             n_outputs=architecture.n_outputs,
             noise_variance=start.noise_variance,
+            noise_process=_noise_process(architecture) if self.heteroscedastic else None,
             replicates=architecture.replicates,
         )
 
     def terms(self, model: DeepGP, batch: Batch, draws: Draws) -> Terms:
         """Named terms of eq. (SOD_Elbo), each of shape [*replicates]."""
         points, kls = model.propagate(Points(batch.X_s, batch.X_b), draws, self.coupling)
-        noise = model.noise_variance[..., None, :]
-        last = model.last.label_informed_totals(points, batch.y_s, label_noise(model))
-        rest = total_log_density(batch.y_b, last.mean, last.variance, noise)
-        subset = total_log_density(batch.y_s, last.subset_mean, last.subset_total, noise)
+        if model.noise_process is None and not self.predictive_weight:
+            last, rest, subset = _constant_noise(model, points, batch)
+        else:
+            last, rest, subset = self._row_by_row(model, points, batch, draws)
         terms = {"rest": batch.scale * rest, "subset": subset}
         terms |= {f"kl_{layer}": -kl.mean(-1) for layer, kl in enumerate(kls, start=1)}
         terms["kl_last"] = -last.kl.mean(-1)
+        if model.noise_process is not None:
+            terms["kl_noise"] = -model.noise_process.kl().mean(-1)
         return with_log_prior(terms, model)
+
+    def _row_by_row(
+        self, model: DeepGP, points: Points, batch: Batch, draws: Draws
+    ) -> tuple[Posterior, Tensor, Tensor]:
+        """The last layer and the terms ``rest`` and ``subset`` where every row has a noise or a mixture of its own."""
+        sigma2 = model.noise_variance[..., None, :]
+        if model.noise_process is None:
+            g_s = g_b = LogNoise(torch.zeros_like(sigma2), torch.zeros_like(sigma2))
+            v = label_noise(model)
+        else:
+            g_s, g_b = model.noise_process.at(batch.X_s, batch.X_b)
+            v = sigma2 / g_s.precision
+        last = model.last.label_informed(points, batch.y_s, v)
+        # Relative to the likelihood's noise, which is v unless v is a parameter of its own.
+        spread = v / sigma2 * last.subset_total if model.last.has_noise else last.subset_total
+        subset = _log_density(batch.y_s, last.subset_mean, 0.0, g_s, sigma2) - 0.5 * spread.sum((-2, -1)).mean(-1)
+        rest = _log_density(batch.y_b, last.mean, last.variance, g_b, sigma2)
+        if self.predictive_weight:
+            noise = sigma2
+            if model.noise_process is not None:
+                noise = sigma2 * g_b.draw(draws.rest(batch.y_b.shape[-2], model.n_outputs))
+            predictive = mixture_log_density(batch.y_b, last.mean, last.variance + noise)
+            rest = torch.lerp(rest, predictive, self.predictive_weight)
+        return last, rest, subset
 
     def predict(self, model: DeepGP, X_s: Tensor, y_s: Tensor, X: Tensor, draws: Draws) -> tuple[Tensor, Tensor]:
         """Eq. (prediction): test rows take the batch's place; one Gaussian for each sample.
@@ -90,20 +140,59 @@ class SubsetOfData:
         """
         coupling = "ancestral" if self.coupling == "joint" else self.coupling
         points, _ = model.propagate(Points(X_s, X), draws, coupling)
-        last = model.last.label_informed(points, y_s, label_noise(model))
+        last = model.last.label_informed(points, y_s, label_noise(model, X_s))
         return last.mean, last.variance
 
     def predict_joint(self, model: DeepGP, X_s: Tensor, y_s: Tensor, X: Tensor, draws: Draws) -> tuple[Tensor, Tensor]:
         """Mean [..., T, N, P] and covariance [..., T, P, N, N] of f at X, drawn jointly through the layers."""
         points, _ = model.propagate(Points(X_s, X), draws, "joint")
-        return model.last.label_informed_joint(points, y_s, label_noise(model))
+        return model.last.label_informed_joint(points, y_s, label_noise(model, X_s))
 
 
-def label_noise(model: DeepGP) -> Tensor:
-    """The noise v of q_hat, [*replicates, 1, P]: the last layer's own, or the likelihood's where they are tied."""
+def label_noise(model: DeepGP, X_s: Tensor | None = None) -> Tensor:
+    """The noise v of q_hat, [*replicates, 1, 1 or M, P]: the last layer's own, or the likelihood's where they are tied.
+
+    Where the noise varies, that of every row of the subset, whose inputs are X_s [*replicates, 1, M, D].
+    """
+    sigma2 = model.noise_variance[..., None, :]
+    if model.noise_process is not None and X_s is not None:
+        return sigma2 / model.noise_process.at(X_s, X_s[..., :1, :])[0].precision
     if model.last.has_noise:
-        return model.last.noise_variance[..., None, None].expand_as(model.noise_variance)
-    return model.noise_variance
+        return model.last.noise_variance[..., None, None, None].expand_as(sigma2)
+    return sigma2
+
+
+def _constant_noise(model: DeepGP, points: Points, batch: Batch) -> tuple[Posterior, Tensor, Tensor]:
+    """The last layer and the terms ``rest`` and ``subset`` from sums over rows alone: the fast path."""
+    sigma2, v = model.noise_variance[..., None, :], label_noise(model)
+    last = model.last.label_informed_totals(points, batch.y_s, v)
+    rest = total_log_density(batch.y_b, last.mean, last.variance, sigma2)
+    return last, rest, total_log_density(batch.y_s, last.subset_mean, v * last.subset_total, sigma2)
+
+
+def _log_density(y: Tensor, mean: Tensor, variance: Tensor | float, g: LogNoise, sigma2: Tensor) -> Tensor:
+    """E log N(y; f, sigma^2 exp(g)) for f ~ N(mean, variance), summed over rows and outputs, [*replicates]."""
+    squares = ((y - mean).square() + variance) * (g.precision / sigma2)
+    return (-0.5 * (math.log(2.0 * math.pi) + sigma2.log() + g.mean + squares)).sum((-2, -1)).mean(-1)
+
+
+def _noise_process(architecture: Architecture) -> NoiseProcess:
+    kernel = make_kernel(
+        "rbf",
+        architecture.input_dim,
+        variance=START_VARIANCE,
+        lengthscale=architecture.initialization.lengthscale,
+        dtype=architecture.dtype,
+        replicates=architecture.replicates,
+    )
+    return NoiseProcess(
+        kernel,
+        size=architecture.size,
+        n_outputs=architecture.n_outputs,
+        jitter=architecture.jitter,
+        dtype=architecture.dtype,
+        replicates=architecture.replicates,
+    )
 
 
 def _start_at_prior_means(layers: list[SubsetLayer], Z_s: Tensor) -> None:

@@ -46,7 +46,7 @@ class Gaussian(NamedTuple):
 
 
 class LabelInformed(NamedTuple):
-    """q_hat(F_S) = N(y_S; F_S, v I) q(F_S) / Zcal, normalised for each Z_S.
+    """q_hat(F_S) = N(y_S; F_S, diag(v)) q(F_S) / Zcal, normalised for each Z_S.
 
     Attributes
     ----------
@@ -57,9 +57,9 @@ class LabelInformed(NamedTuple):
     image : Tensor of shape [..., T, P, M, M]
         Factor of q over F_S before the labels.
     Q : Factor
-        Of I + image' image / v.
-    total_variance : Tensor of shape [..., T, P]
-        Variances of F_S summed over its rows.
+        Of I + image' diag(1/v) image.
+    relative_variance : Tensor of shape [..., T, P]
+        Variances of F_S over the label noise v, summed over its rows.
     kl : Tensor of shape [..., T]
         KL(q_hat || p(F_S | Z_S)), summed over outputs.
     """
@@ -68,7 +68,7 @@ class LabelInformed(NamedTuple):
     mean: Tensor
     image: Tensor
     Q: Factor
-    total_variance: Tensor
+    relative_variance: Tensor
     kl: Tensor
 
     @property
@@ -100,7 +100,7 @@ class Family(Protocol):
     def label_informed(
         self, m: Tensor, C: Tensor, cond: Conditional, mean_s: Tensor, y_s: Tensor, v: Tensor
     ) -> LabelInformed:
-        """Condition q on the labels y_s [..., 1, M, D] with noise variance v [..., 1, D]."""
+        """Condition q on the labels y_s [..., 1, M, D] with noise variance v [..., 1, 1 or M, D]."""
         ...
 
 
@@ -131,11 +131,11 @@ class WhitenedFamily:
         image = cond.factor.over_outputs().times(C)
         Q = _absorb_labels(image, v)
         C_hat = Q.solve(C.mT).mT
-        residual = (y_s - mean_s - cond.factor.times(m)) / v[..., None, :]
+        residual = (y_s - mean_s - cond.factor.times(m)) / v
         m_hat = m + _gram_times(C_hat, cond.factor.transpose_times(residual))
         w = Gaussian(m_hat, C_hat)
         kl = kl_to_standard_normal(w, (log_diagonal(C) - Q.log_det()).sum(-1))
-        return LabelInformed(w, mean_s + cond.factor.times(m_hat), image, Q, _total_variance(Q, v), kl)
+        return LabelInformed(w, mean_s + cond.factor.times(m_hat), image, Q, _relative_variance(Q), kl)
 
 
 class PaperFamily:
@@ -172,11 +172,11 @@ class PaperFamily:
         """Q = I + C'C/v, C_hat = C L_Q^-T, m_hat = m + C_hat C_hat' (y_S - m)/v: Sigma is never inverted."""
         Q = _absorb_labels(C, v)
         C_hat = Q.solve(C.mT).mT
-        m_hat = m + _gram_times(C_hat, (y_s - m) / v[..., None, :])
+        m_hat = m + _gram_times(C_hat, (y_s - m) / v)
         w = Gaussian(cond.factor.solve(m_hat - mean_s), cond.factor.over_outputs().solve(C_hat))
         log_det = log_diagonal(C) - Q.log_det() - cond.factor.log_det()[..., None]
         kl = kl_to_standard_normal(w, log_det.sum(-1))
-        return LabelInformed(w, m_hat, C, Q, _total_variance(Q, v), kl)
+        return LabelInformed(w, m_hat, C, Q, _relative_variance(Q), kl)
 
 
 FAMILIES: dict[str, Family] = {"whitened": WhitenedFamily(), "paper": PaperFamily()}
@@ -194,15 +194,17 @@ def _gram_times(C: Tensor, x: Tensor) -> Tensor:
 
 
 def _absorb_labels(image: Tensor, v: Tensor) -> Factor:
-    """The factor of Q = I + image' image / v, where image is the factor of q over F_S."""
+    """The factor of Q = I + image' diag(1/v) image, where image is the factor of q over F_S."""
     eye = torch.eye(image.shape[-1], dtype=image.dtype, device=image.device)
+    by_output = v.mT.unsqueeze(-1)  # [..., 1, P, 1 or M, 1]
+    gram = Gram.apply(image) / by_output if v.shape[-2] == 1 else Gram.apply(image / by_output.sqrt())
     # Q is I plus a positive semi-definite matrix: it needs no jitter.
-    return factorise(eye + Gram.apply(image) / v[..., None, None], Jitter(0.0), what="Q of q_hat")
+    return factorise(eye + gram, Jitter(0.0), what="Q of q_hat")
 
 
-def _total_variance(Q: Factor, v: Tensor) -> Tensor:
-    """Trace of image Q^-1 image' = v tr(Q^-1 (Q - I)) = v (M - tr Q^-1), [..., T, P]."""
-    return v * (Q.E.shape[-1] - Q.inverse_norm())
+def _relative_variance(Q: Factor) -> Tensor:
+    """Trace of diag(1/v) image Q^-1 image' = tr(Q^-1 (Q - I)) = M - tr Q^-1, [..., T, P]."""
+    return Q.E.shape[-1] - Q.inverse_norm()
 
 
 def kl_to_standard_normal(q: Gaussian, log_det: Tensor) -> Tensor:

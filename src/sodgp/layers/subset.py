@@ -42,7 +42,7 @@ class Posterior(NamedTuple):
     subset_mean : Tensor of shape [..., T, M, P]
         Mean of q_hat(F_S).
     subset_total : Tensor of shape [..., T, 1, P]
-        Variances of q_hat(F_S), summed over its rows.
+        Variances of q_hat(F_S) over the label noise v, summed over its rows.
     mean, variance : Tensor of shape [..., T, B, P]
         Marginals of f at the other rows, without noise; `label_informed_totals` sums the variances over rows.
     kl : Tensor of shape [..., T]
@@ -167,18 +167,20 @@ class SubsetLayer(gpytorch.Module):
         ----------
         points : Points
         y_s : Tensor of shape [..., 1, M, P]
-        noise_variance : Tensor of shape [..., 1, P]
-            Label noise v.
+        noise_variance : Tensor of shape [..., 1, 1 or M, P]
+            Label noise v, for all rows or for each.
         """
         cond, q_hat, mean_b = self._label_informed(points, y_s, noise_variance)
         mean, variance = _at_rest(cond, q_hat.w, mean_b)
-        return Posterior(q_hat.mean, q_hat.total_variance.unsqueeze(-2), mean, variance, q_hat.kl)
+        return Posterior(q_hat.mean, q_hat.relative_variance.unsqueeze(-2), mean, variance, q_hat.kl)
 
     def label_informed_totals(self, points: Points, y_s: Tensor, noise_variance: Tensor) -> Posterior:
         """As `label_informed`, variances summed over rows, [..., T, 1, P]: what a Gaussian bound needs, for less."""
         cond, q_hat, mean_b = self._label_informed(points, y_s, noise_variance)
         mean, total = cond.totals_under(*q_hat.w)
-        return Posterior(q_hat.mean, q_hat.total_variance.unsqueeze(-2), mean_b + mean, total.unsqueeze(-2), q_hat.kl)
+        return Posterior(
+            q_hat.mean, q_hat.relative_variance.unsqueeze(-2), mean_b + mean, total.unsqueeze(-2), q_hat.kl
+        )
 
     def label_informed_joint(self, points: Points, y_s: Tensor, noise_variance: Tensor) -> tuple[Tensor, Tensor]:
         """Mean [..., T, B, P] and full covariance [..., T, P, B, B] of f at the other rows."""

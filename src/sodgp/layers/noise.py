@@ -1,0 +1,105 @@
+"""Observation noise whose size depends on the input: the log of its variance is a GP of its own."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import gpytorch
+import torch
+from gpytorch.kernels import Kernel
+from torch import Tensor, nn
+
+from sodgp.layers.conditional import condition
+from sodgp.layers.families import Gaussian, kl_to_standard_normal
+from sodgp.layers.products import OutputVariances
+from sodgp.linalg import Jitter, log_diagonal
+
+# The first variance of g: noise that varies by a third of itself, until the data ask for more.
+START_VARIANCE = 0.1
+
+
+class LogNoise(NamedTuple):
+    """Marginals of g at some rows, [..., 1, N, P] each; the noise variance there is sigma^2 exp(g)."""
+
+    mean: Tensor
+    variance: Tensor
+
+    @property
+    def precision(self) -> Tensor:
+        """E exp(-g): the expected precision of an observation, relative to 1 / sigma^2."""
+        return (0.5 * self.variance - self.mean).exp()
+
+    def draw(self, normal: Tensor) -> Tensor:
+        """exp(g) for draws of g from standard normal numbers that broadcast to [..., T, N, P]."""
+        return (self.mean + self.variance.clamp_min(0.0).sqrt() * normal).exp()
+
+
+class NoiseProcess(gpytorch.Module):
+    """g ~ GP(0, k_g) over the *inputs*, with a Gaussian q(G_S) over the rows of the subset, in whitened form.
+
+    It looks at X itself and not at a hidden layer, so it has no Monte Carlo axis and costs next to nothing beside the
+    layers. Where g = 0 the noise is the likelihood's.
+
+    Parameters
+    ----------
+    kernel : gpytorch.kernels.Kernel
+        k_g.
+    size : int
+        Rows M of the subset.
+    n_outputs : int
+        Targets P; each has its own g under the same kernel.
+    jitter : Jitter
+    dtype : torch.dtype
+    replicates : torch.Size
+    """
+
+    q_mean: nn.Parameter
+    q_factor: nn.Parameter
+
+    def __init__(
+        self,
+        kernel: Kernel,
+        *,
+        size: int,
+        n_outputs: int,
+        jitter: Jitter,
+        dtype: torch.dtype,
+        replicates: torch.Size = torch.Size(),
+    ) -> None:
+        super().__init__()
+        self.kernel = kernel
+        self.jitter = jitter
+        self.register_parameter("q_mean", nn.Parameter(torch.zeros(*replicates, size, n_outputs, dtype=dtype)))
+        factor = torch.eye(size, dtype=dtype).expand(*replicates, n_outputs, size, size)
+        self.register_parameter("q_factor", nn.Parameter(factor.clone()))
+
+    @property
+    def n_parameters(self) -> int:
+        """Trained numbers of one replicate; of a covariance factor only the lower triangle counts."""
+        size, width = self.q_mean.shape[-2:]
+        replicates = self.q_mean[..., 0, 0].numel()
+        others = sum(p.numel() for name, p in self.named_parameters() if not name.startswith("q_")) // replicates
+        return size * width + width * size * (size + 1) // 2 + others
+
+    def at(self, X_s: Tensor, X_b: Tensor) -> tuple[LogNoise, LogNoise]:
+        """Marginals of g at the subset's rows and at other rows.
+
+        Parameters
+        ----------
+        X_s, X_b : Tensor of shape [..., 1, M, D] and [..., 1, B, D]
+        """
+        cond = condition(self.kernel, X_s, X_b, self.jitter)
+        m, C = self._q()
+        image = cond.factor.over_outputs().times(C)
+        subset = LogNoise(cond.factor.times(m), image.square().sum(-1).mT)
+        rest = LogNoise(cond.A.mT @ m, cond.V.unsqueeze(-1) + OutputVariances.apply(cond.A, C))
+        return subset, rest
+
+    def kl(self) -> Tensor:
+        """KL(q(G_S) || p(G_S)), summed over outputs, [..., 1]."""
+        m, C = self._q()
+        return kl_to_standard_normal(Gaussian(m, C), log_diagonal(C).sum(-1))
+
+    def _q(self) -> tuple[Tensor, Tensor]:
+        """Mean [..., 1, M, P] and lower-triangular factor [..., 1, P, M, M], with the sample axis in place."""
+        return self.q_mean.unsqueeze(-3), self.q_factor.tril().unsqueeze(-4)

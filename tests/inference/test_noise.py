@@ -1,0 +1,205 @@
+"""Noise that depends on the input, and training on the predictive density."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from torch.distributions import MultivariateNormal, Normal
+
+from sodgp import DeepGPRegressor
+from sodgp.draws import FreshDraws
+from sodgp.errors import ConfigurationError
+from sodgp.inference.base import bound, expected_log_density, mixture_log_density
+from sodgp.replicates import fit_replicates
+from sodgp.training.batches import Batcher
+
+
+def randn(seed, *shape):
+    return torch.randn(shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+
+
+def problem(rows=24, **options):
+    """An estimator's model, method and batch on noisy rows, untrained."""
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-2, 2, size=(rows, 2))
+    y = np.sin(X[:, 0]) + 0.2 * np.exp(X[:, 1]) * rng.normal(size=rows)
+    estimator = DeepGPRegressor(random_state=0, **{"subset_size": 10, **options})
+    prepared, _ = estimator._prepare(X, y)
+    model = estimator._method.build(prepared.architecture, prepared.data, torch.Generator().manual_seed(0))
+    return estimator._method, model, Batcher(prepared.data, 10**6, [torch.Generator()]).next()
+
+
+def shake(model, scale=0.3):
+    with torch.no_grad():
+        for index, parameter in enumerate(model.parameters()):
+            parameter.add_(scale * randn(index, *parameter.shape))
+
+
+def draws(n_samples=4):
+    return FreshDraws(torch.Generator().manual_seed(5), n_samples)
+
+
+# --- the predictive density
+
+
+def test_the_mixture_density():
+    y, mean, variance = randn(0, 1, 5, 2), randn(1, 7, 5, 2), randn(2, 7, 5, 2).square() + 0.1
+    by_hand = Normal(mean, variance.sqrt()).log_prob(y).exp().mean(0).log().sum()
+    torch.testing.assert_close(mixture_log_density(y, mean, variance), by_hand)
+
+
+@pytest.mark.parametrize("inference", ["sod", "dsvi"])
+@pytest.mark.parametrize("n_layers", [1, 2])
+@pytest.mark.parametrize("weight", [1e-12, 0.3, 1.0])
+def test_the_rest_is_between_expected_and_predictive_density(inference, n_layers, weight):
+    options = {"inference": inference, "n_layers": n_layers}
+    method, model, batch = problem(**options, predictive_weight=weight)
+    plain, _, _ = problem(**options)
+    shake(model)
+    ours, theirs = method.terms(model, batch, draws()), plain.terms(model, batch, draws())
+    mean, variance = method.predict(model, batch.X_s, batch.y_s, batch.X_b, draws())
+    sigma2 = model.noise_variance[..., None, :]
+    expected = expected_log_density(batch.y_b, mean, variance, sigma2).mean(0).sum()
+    predictive = mixture_log_density(batch.y_b, mean, variance + sigma2)
+    torch.testing.assert_close(theirs["rest"], expected)
+    torch.testing.assert_close(ours["rest"], (1 - weight) * expected + weight * predictive)
+    # Jensen's inequality, twice: over f and over the samples.
+    assert predictive.item() >= expected.item()
+    for name in set(theirs) - {"rest"}:
+        torch.testing.assert_close(ours[name], theirs[name])
+
+
+def test_an_own_label_noise_keeps_its_place():
+    options = {"tie_label_noise": False, "n_layers": 1}
+    method, model, batch = problem(**options, predictive_weight=1e-12)
+    plain, _, _ = problem(**options)
+    shake(model, 0.1)
+    ours, theirs = (m.terms(model, batch, draws()) for m in (method, plain))
+    for name in theirs:
+        torch.testing.assert_close(ours[name], theirs[name])
+
+
+# --- noise that varies
+
+
+def set_noise(model, mean, factor):
+    with torch.no_grad():
+        model.noise_process.q_mean.copy_(mean)
+        model.noise_process.q_factor.copy_(factor * torch.eye(len(mean), dtype=torch.float64))
+
+
+def test_noise_without_variance_is_constant():
+    method, model, batch = problem(noise="heteroscedastic")
+    plain, reference, _ = problem()
+    shake(model)
+    set_noise(model, torch.zeros(10, 1, dtype=torch.float64), 1.0)
+    model.noise_process.kernel.outputscale = torch.tensor(1e-12, dtype=torch.float64)
+    reference.load_state_dict({k: v for k, v in model.state_dict().items() if not k.startswith("noise_process")})
+    ours, theirs = method.terms(model, batch, draws()), plain.terms(reference, batch, draws())
+    assert ours.pop("kl_noise").abs() < 1e-9
+    for name, value in theirs.items():
+        torch.testing.assert_close(ours[name], value, rtol=1e-5, atol=1e-5)
+
+
+def test_all_rows_in_the_subset_give_the_evidence_of_that_noise():
+    """One layer, q(F_S) = the prior, g known: q_hat is the exact posterior, and the bound the exact log evidence."""
+    method, model, batch = problem(rows=12, n_layers=1, subset_size=12, noise="heteroscedastic", jitter=1e-9)
+    set_noise(model, randn(3, 12, 1), 1e-5)
+    terms = method.terms(model, batch, draws(1))
+    kl = terms.pop("kl_noise")
+    g, _ = model.noise_process.at(batch.X_s, batch.X_s)
+    noise = model.noise_variance.squeeze() * g.mean.squeeze().exp()
+    K = model.last.kernel(batch.X_s[0]).to_dense() + 1e-9 * torch.eye(12, dtype=torch.float64)
+    evidence = MultivariateNormal(torch.zeros(12, dtype=torch.float64), K + noise.diag()).log_prob(batch.y_s[0, :, 0])
+    torch.testing.assert_close(bound(terms), evidence, rtol=1e-6, atol=1e-6)
+    # KL(N(m, s^2 I) || N(0, I)) by hand.
+    m, s = model.noise_process.q_mean, 1e-5
+    by_hand = 0.5 * (12 * s**2 + m.square().sum() - 12) - 12 * math.log(s)
+    torch.testing.assert_close(-kl, by_hand)
+
+
+def test_moments_of_the_log_noise_by_hand():
+    _, model, batch = problem(noise="heteroscedastic")
+    shake(model)
+    process = model.noise_process
+    subset, rest = process.at(batch.X_s, batch.X_b)
+    kernel = process.kernel
+    jitter = process.jitter.amount * kernel(batch.X_s[0]).to_dense().diagonal().mean()
+    K = kernel(batch.X_s[0]).to_dense() + jitter * torch.eye(10, dtype=torch.float64)
+    L = torch.linalg.cholesky(K)
+    C = process.q_factor[0].tril()
+    K_sb = kernel(batch.X_s[0], batch.X_b[0]).to_dense()
+    A = torch.linalg.solve_triangular(L, K_sb, upper=False)
+    torch.testing.assert_close(subset.mean[0], L @ process.q_mean)
+    torch.testing.assert_close(subset.variance[0, :, 0], (L @ C @ C.mT @ L.mT).diagonal())
+    torch.testing.assert_close(rest.mean[0], A.mT @ process.q_mean)
+    variance = kernel(batch.X_b[0]).to_dense().diagonal() - A.square().sum(0) + (C.mT @ A).square().sum(0)
+    torch.testing.assert_close(rest.variance[0, :, 0], variance)
+    normal = randn(9, 200_000, 1, 1)
+    drawn = rest.draw(normal)
+    torch.testing.assert_close(drawn.reciprocal().mean(0), rest.precision[0], rtol=0.05, atol=0.0)
+
+
+def test_noise_that_grows_is_found():
+    rng = np.random.default_rng(1)
+    X = rng.uniform(-1, 1, size=(300, 1))
+    size = 0.05 + 0.5 * (X[:, 0] > 0)
+    y = np.sin(3 * X[:, 0]) + size * rng.normal(size=300)
+    grid = np.array([[-0.7], [-0.4], [0.4], [0.7]])
+    options = {"n_layers": 1, "max_iter": 400, "subset_size": 40, "random_state": 0}
+    model = DeepGPRegressor(noise="heteroscedastic", **options).fit(X, y)
+    dist, latent = model.predict_distribution(grid), model.predict_distribution(grid, latent=True)
+    noise = np.sqrt(dist.variance - latent.variance)
+    assert (noise[:2] < 0.12).all()
+    assert (noise[2:] > 0.35).all()
+    plain = DeepGPRegressor(**options).fit(X, y)
+    held_out = rng.uniform(-1, 1, size=(300, 1))
+    truth = np.sin(3 * held_out[:, 0]) + (0.05 + 0.5 * (held_out[:, 0] > 0)) * rng.normal(size=300)
+    scores = [-m.predict_distribution(held_out).log_prob(truth).mean() for m in (model, plain)]
+    assert scores[0] < scores[1] - 0.2
+
+
+@pytest.mark.parametrize("weight", [0.0, 0.5])
+def test_the_whole_estimator(tmp_path, weight):
+    rng = np.random.default_rng(2)
+    X, y = rng.normal(size=(40, 2)), rng.normal(size=(40, 2))
+    model = DeepGPRegressor(noise="heteroscedastic", predictive_weight=weight, max_iter=30, random_state=0).fit(X, y)
+    assert model.history_.terms["kl_noise"][-1] <= 0
+    path = tmp_path / "m.sodgp"
+    model.save(path)
+    again = DeepGPRegressor.load(path)
+    np.testing.assert_allclose(again.predict(X, return_std=True), model.predict(X, return_std=True), rtol=1e-12)
+    # A row's prediction is its own affair.
+    np.testing.assert_allclose(model.predict(X[3:4], return_std=True)[1][0], model.predict(X, return_std=True)[1][3])
+    assert model.sample_y(X[:5], 3).shape == (5, 2, 3)
+    _, covariance = model.predict(X[:5], return_cov=True)
+    assert np.linalg.eigvalsh(covariance).min() > 0
+
+
+def test_replicates_are_the_single_fits():
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(30, 2))
+    data = [(X, rng.normal(size=30)) for _ in range(2)]
+    options = {"noise": "heteroscedastic", "predictive_weight": 0.5, "max_iter": 15, "subset_size": 8}
+    alone = [DeepGPRegressor(random_state=s, **options).fit(*xy) for s, xy in enumerate(data)]
+    together = fit_replicates([DeepGPRegressor(random_state=s, **options) for s in range(2)], data)
+    for one, other in zip(alone, together, strict=True):
+        np.testing.assert_allclose(other.predict(X, return_std=True), one.predict(X, return_std=True), rtol=1e-8)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"noise": "loud"}, "noise='loud'"),
+        ({"noise": "heteroscedastic", "tie_label_noise": False}, "tie_label_noise"),
+        ({"noise": "heteroscedastic", "reselect_every": 5}, "reselect_every"),
+        ({"noise": "heteroscedastic", "inference": "dsvi"}, "no meaning"),
+        ({"predictive_weight": 1.5}, "from 0 to 1"),
+        ({"predictive_weight": True}, "from 0 to 1"),
+        ({"predictive_weight": 0.5, "inference": "sghmc"}, "no meaning"),
+    ],
+)
+def test_bad_options(options, message):
+    with pytest.raises(ConfigurationError, match=message):
+        DeepGPRegressor(max_iter=20, **options).fit(np.zeros((4, 1)), np.arange(4.0))
