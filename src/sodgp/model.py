@@ -61,7 +61,7 @@ class DeepGP(gpytorch.Module):
 
     @property
     def noise_variance(self) -> Tensor:
-        """Noise variance of every output, with the sample axis in place: [*replicates, 1, P]; at g = 0 where it varies."""
+        """Noise variance of every output, [*replicates, 1, P]; where it varies, at g = 0."""
         return self.likelihood.noise.squeeze(-1).unsqueeze(-2)
 
     def noise_at(self, X_s: Tensor, X: Tensor, draws: Draws) -> Tensor:
