@@ -72,5 +72,5 @@ def test_formulas_are_mathml_without_unknown_commands(site):
     text = (site / "methods.html").read_text(encoding="utf-8")
     formulas = re.findall(r"<math.*?</math>", text, re.DOTALL)
     assert len(formulas) > 100
-    assert not [formula for formula in formulas if "\\" in formula]
+    assert not [formula for formula in formulas if "\\" in formula or "<mi>&<" in formula]
     assert r"\(" not in re.sub(r"<(pre|code).*?</\1>", "", text, flags=re.DOTALL)

@@ -11,6 +11,8 @@ from latex2mathml.converter import convert
 
 MATHEMATICS = re.compile(r'<(?P<tag>span|div) class="arithmatex">\\[(\[](?P<tex>.*?)\\[)\]]</(?P=tag)>', re.DOTALL)
 
+_THIN = '<mspace width="0.17em" />'
+
 
 def on_config(config: Any) -> Any:
     """Leave out of the navigation what is not there."""
@@ -34,5 +36,7 @@ def present(entry: Any, folder: Path) -> Any:
 
 def _mathml(found: re.Match[str]) -> str:
     display = "block" if found["tag"] == "div" else "inline"
-    tex = html.unescape(found["tex"]).strip()
-    return f'<{found["tag"]} class="arithmatex">{convert(tex, display=display)}</{found["tag"]}>'
+    # The converter knows the rows of align*, not those of aligned, which GitHub wants.
+    tex = html.unescape(found["tex"]).strip().replace("{aligned}", "{align*}")
+    formula = convert(tex, display=display).replace("<mi>log</mi>", f"{_THIN}<mi>log</mi>{_THIN}")
+    return f'<{found["tag"]} class="arithmatex">{formula}</{found["tag"]}>'
