@@ -1,0 +1,100 @@
+"""One cell: a data set and a variant, all splits and members in one program."""
+
+from __future__ import annotations
+
+import json
+import time
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks.accuracy.variants import VARIANTS
+from sodgp import DeepGPRegressor, metrics
+from sodgp.data import load, paper_split
+from sodgp.errors import NumericalError
+from sodgp.predictive import GaussianMixture
+from sodgp.replicates import fit_replicates
+
+DATA_SETS = ("boston", "energy", "concrete", "winered", "protein", "naval")
+STAGES = ("validation", "test")
+N_SPLITS = 5
+# Of the training part, set apart to choose by.
+VALIDATION_SHARE = 0.2
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A stage, a data set and a variant by name."""
+
+    stage: str
+    data: str
+    variant: str
+
+    def path(self, out: Path) -> Path:
+        """Where its result is kept."""
+        return out / self.stage / f"{self.data}-{self.variant.replace(' ', '_')}.json"
+
+
+def parts(stage: str, n_rows: int, split: int) -> tuple[Any, Any]:
+    """Rows to train on and to score: the paper's split, or a fifth of its training part in place of the test part."""
+    train, test = paper_split(n_rows, split)
+    if stage == "test":
+        return train, test
+    shuffled = np.random.default_rng(split).permutation(train)
+    held_out = round(VALIDATION_SHARE * len(train))
+    return shuffled[held_out:], shuffled[:held_out]
+
+
+def compute(cell: Cell, *, device: str, compile: bool = False) -> dict[str, Any]:
+    """Fit and score all splits of a cell.
+
+    Returns
+    -------
+    dict
+        Every score of `sodgp.metrics.scores` as a list over the splits; ``seconds`` for all of them. A variant that
+        failed has ``error`` instead.
+    """
+    variant = VARIANTS[cell.variant]
+    table = load(cell.data)
+    rows = [parts(cell.stage, len(table.y), split) for split in range(N_SPLITS)]
+    models = [
+        DeepGPRegressor(**variant.options, random_state=100 * split + member, device=device, compile=compile)
+        for split in range(N_SPLITS)
+        for member in range(variant.members)
+    ]
+    record: dict[str, Any] = {"cell": asdict(cell), "options": variant.options, "members": variant.members}
+    began = time.perf_counter()
+    try:
+        train = [train for train, _ in rows for _ in range(variant.members)]
+        fit_replicates(models, [(table.X[part], table.y[part]) for part in train])
+    except NumericalError as error:
+        return {**record, "error": str(error), "seconds": time.perf_counter() - began}
+    record |= {"seconds": time.perf_counter() - began, "device": device}
+    record["rollbacks"] = sum(model.history_.rollbacks for model in models)
+    scores = []
+    for split, (_, held_out) in enumerate(rows):
+        members = models[split * variant.members : (split + 1) * variant.members]
+        mixture = GaussianMixture.pool([member.predict_distribution(table.X[held_out]) for member in members])
+        scores.append(metrics.scores(table.y[held_out], mixture))
+    return record | {name: [score[name] for score in scores] for name in scores[0]}
+
+
+def finished(cell: Cell, out: Path) -> dict[str, Any] | None:
+    """The stored result of a cell, if it is one of these options; None for a missing or broken file."""
+    try:
+        record = json.loads(cell.path(out).read_text())
+    except (OSError, ValueError):
+        return None
+    variant = VARIANTS[cell.variant]
+    wanted = {"cell": asdict(cell), "options": variant.options, "members": variant.members}
+    return record if isinstance(record, dict) and all(record.get(k) == v for k, v in wanted.items()) else None
+
+
+def store(record: dict[str, Any], path: Path) -> None:
+    """Write a result whole or not at all."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_suffix(".part")
+    part.write_text(json.dumps(record, indent=1) + "\n")
+    part.replace(path)
