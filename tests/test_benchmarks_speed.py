@@ -253,3 +253,20 @@ def test_a_run_on_cuda(tmp_path):
     tiny = json.loads(path.read_text())["shapes"]["tiny"]
     assert {OURS, f"{OURS}_eager", REPLICATED, PEER, FLOOR} <= set(tiny["timings"])
     assert tiny["peak_memory_mib"][OURS] > 0
+
+
+def test_kernels_are_told_apart():
+    from benchmarks.speed.profile import tally
+
+    kernels = [
+        ("void potrf_kernel<double>", 30.0, 2),
+        ("triton_poi_fused_mul_3", 10.0, 4),
+        ("cutlass_80_tensorop_d884gemm", 20.0, 2),
+        ("void trsm_batch_left_kernel", 40.0, 2),
+        ("something_new", 1.0, 1),
+    ]
+    rows = tally(kernels, steps=2)
+    assert list(rows) == [
+        "triangular solve", "Cholesky factorisation", "matrix product", "fused by the compiler", "other small kernel",
+    ]  # fmt: skip
+    assert rows["triangular solve"] == (20.0, 1.0)
