@@ -258,6 +258,13 @@ class DeepGPRegressor(Predictions, MultiOutputMixin, RegressorMixin, BaseEstimat
         NumericalError
             When training ran away and could not be brought back; the last good parameters are kept in ``model_`` (with
             several restarts, nothing is kept).
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> X = np.linspace(-1, 1, 30)[:, None]
+        >>> DeepGPRegressor(n_layers=1, max_iter=5).fit(X, np.sign(X[:, 0])).n_iter_
+        5
         """
         if check_integer("n_restarts", self.n_restarts, minimum=1) > 1:
             return self._fit_restarts(X, y)
@@ -395,6 +402,17 @@ class DeepGPRegressor(Predictions, MultiOutputMixin, RegressorMixin, BaseEstimat
         ModelFileError
             Something that is not a model is in the way, the disk refuses, or the kernel is code that GPyTorch's own
             kernels cannot describe (see `sodgp.kernel_descriptions`).
+
+        Examples
+        --------
+        >>> import numpy as np, tempfile
+        >>> X = np.linspace(-1, 1, 30)[:, None]
+        >>> model = DeepGPRegressor(n_layers=1, max_iter=5, random_state=0).fit(X, np.sign(X[:, 0]))
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     model.save(f"{folder}/m.sodgp")
+        ...     again = DeepGPRegressor.load(f"{folder}/m.sodgp")
+        >>> bool((again.predict(X) == model.predict(X)).all())
+        True
         """
         from sodgp import records
 
@@ -408,6 +426,12 @@ class DeepGPRegressor(Predictions, MultiOutputMixin, RegressorMixin, BaseEstimat
         ------
         ModelFileError
             The file is missing, damaged, from a newer version, or not a model.
+
+        Examples
+        --------
+        >>> DeepGPRegressor.load("nowhere.sodgp")
+        Traceback (most recent call last):
+        sodgp.errors.ModelFileError: nowhere.sodgp does not exist. ...
         """
         from sodgp import records
 

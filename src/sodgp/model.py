@@ -16,6 +16,8 @@ from sodgp.draws import Draws
 from sodgp.layers.noise import NoiseProcess
 from sodgp.layers.subset import NOISE_FLOOR, Points
 
+__all__ = ["DeepGP"]
+
 
 class DeepGP(gpytorch.Module):
     """GP layers, the last one included, and the noise of the observations.
@@ -32,6 +34,15 @@ class DeepGP(gpytorch.Module):
         Makes the noise depend on the input.
     replicates : torch.Size
         Leading axes of independent models.
+
+    Examples
+    --------
+    >>> from sodgp.architecture import Architecture
+    >>> from sodgp.inference.sod import SubsetOfData
+    >>> architecture = Architecture(2, 1, 5, [torch.eye(2, dtype=torch.float64)])
+    >>> model = SubsetOfData().build(architecture, None, torch.Generator().manual_seed(0))
+    >>> len(model.layers), model.noise_variance.shape, model.n_parameters
+    (2, torch.Size([1, 1]), 68)
     """
 
     # A ModuleList; a checker cannot see that its modules are layers.

@@ -58,6 +58,17 @@ class Predictions:
         mean : ndarray of shape [N] or [N, P]
         std : ndarray of the same shape, if `return_std`
         cov : ndarray of shape [N, N] or [P, N, N], if `return_cov`
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sodgp import DeepGPRegressor
+        >>> X = np.linspace(-1, 1, 30)[:, None]
+        >>> model = DeepGPRegressor(n_layers=1, max_iter=5, random_state=0).fit(X, np.sign(X[:, 0]))
+        >>> mean, std = model.predict(X[:4], return_std=True)
+        >>> mean, cov = model.predict(X[:4], return_cov=True)
+        >>> mean.shape, std.shape, cov.shape
+        ((4,), (4,), (4, 4))
         """
         if return_std and return_cov:
             raise InputError("ask for return_std or return_cov, not for both: cov has the variances on its diagonal.")
@@ -80,6 +91,17 @@ class Predictions:
         -------
         GaussianMixture
             With mean, variance, std, log_prob, cdf, quantile, interval, sample and crps, in original units.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sodgp import DeepGPRegressor
+        >>> X = np.linspace(-1, 1, 30)[:, None]
+        >>> model = DeepGPRegressor(n_layers=1, max_iter=5, random_state=0).fit(X, np.sign(X[:, 0]))
+        >>> model.predict_distribution(X[:4])  # one layer: nothing is sampled, one component
+        GaussianMixture(n_components=1, n_rows=4, n_outputs=1)
+        >>> bool((model.predict_distribution(X, latent=True).std < model.predict_distribution(X).std).all())
+        True
         """
         return GaussianMixture.concatenate(list(self._mixtures(X, latent=latent)))
 
@@ -98,6 +120,15 @@ class Predictions:
         Returns
         -------
         ndarray of shape [N, n_samples] or [N, P, n_samples]
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sodgp import DeepGPRegressor
+        >>> X = np.linspace(-1, 1, 30)[:, None]
+        >>> model = DeepGPRegressor(n_layers=1, max_iter=5, random_state=0).fit(X, np.sign(X[:, 0]))
+        >>> model.sample_y(X[:4], n_samples=3, latent=True).shape
+        (4, 3)
         """
         check_is_fitted(self)
         count = check_integer("n_samples", n_samples, minimum=1)

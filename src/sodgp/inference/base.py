@@ -14,6 +14,18 @@ from sodgp.architecture import Architecture
 from sodgp.draws import Draws
 from sodgp.model import DeepGP
 
+__all__ = [
+    "Batch",
+    "Inference",
+    "Terms",
+    "TrainingSet",
+    "bound",
+    "expected_log_density",
+    "mixture_log_density",
+    "total_log_density",
+    "with_log_prior",
+]
+
 Terms = dict[str, Tensor]
 
 
@@ -25,6 +37,12 @@ class TrainingSet:
     ----------
     X_s, y_s : Tensor of shape [*replicates, M, D] and [*replicates, M, P]
     X_r, y_r : Tensor of shape [*replicates, N - M, D] and [*replicates, N - M, P]
+
+    Examples
+    --------
+    >>> X = torch.linspace(-1, 1, 20, dtype=torch.float64)[:, None]
+    >>> TrainingSet(X[:5], X[:5].sign(), X[5:], X[5:].sign()).n_rest
+    15
     """
 
     X_s: Float[Tensor, "*replicates M D"]
@@ -53,6 +71,13 @@ class Batch(NamedTuple):
         Rows of the rest.
     scale : float
         (N - M) / B: every row of the batch stands for that many.
+
+    Examples
+    --------
+    >>> X = torch.linspace(-1, 1, 20, dtype=torch.float64)[:, None]
+    >>> rows = X[None]  # the sample axis in front
+    >>> Batch(rows[:, :5], rows[:, :5].sign(), rows[:, 5:], rows[:, 5:].sign(), scale=1.0).X_b.shape
+    torch.Size([1, 15, 1])
     """
 
     X_s: Tensor
@@ -64,7 +89,14 @@ class Batch(NamedTuple):
 
 @runtime_checkable
 class Inference(Protocol):
-    """The contract of an inference method: one file, pure functions of (model, batch, draws)."""
+    """The contract of an inference method: one file, pure functions of (model, batch, draws).
+
+    Examples
+    --------
+    >>> from sodgp.inference.sod import SubsetOfData
+    >>> isinstance(SubsetOfData(), Inference)
+    True
+    """
 
     @property
     def name(self) -> str:
@@ -100,6 +132,12 @@ def expected_log_density(y: Tensor, mean: Tensor, variance: Tensor, noise_varian
     ----------
     y, mean, variance : Tensor of shape [..., N, P]
     noise_variance : Tensor of shape [..., 1, P] or broadcastable
+
+    Examples
+    --------
+    >>> zero, one = torch.zeros(3, 1), torch.ones(3, 1)
+    >>> expected_log_density(zero, zero, one, one)[0].item()  # -0.5 (log 2 pi + 1)
+    -1.4189...
     """
     return -0.5 * (math.log(2.0 * math.pi) + noise_variance.log() + ((y - mean).square() + variance) / noise_variance)
 
@@ -113,6 +151,12 @@ def total_log_density(y: Tensor, mean: Tensor, total_variance: Tensor, noise_var
     total_variance : Tensor of shape [..., T, 1, P]
         Variances summed over rows.
     noise_variance : Tensor of shape [..., 1, 1, P]
+
+    Examples
+    --------
+    >>> y, noise = torch.zeros(1, 3, 1), torch.ones(1, 1, 1)
+    >>> total_log_density(y, y, torch.full((1, 1, 1), 3.0), noise).item()  # three times -1.4189
+    -4.2568...
     """
     squares = (y - mean).square().sum(-2, keepdim=True) + total_variance
     constant = y.shape[-2] * (math.log(2.0 * math.pi) + noise_variance.log())
@@ -127,17 +171,38 @@ def mixture_log_density(y: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
     y : Tensor of shape [..., 1, N, P]
     mean, variance : Tensor of shape [..., T, N, P]
         Of the observations: noise included.
+
+    Examples
+    --------
+    >>> y, mean = torch.zeros(1, 3, 1), torch.zeros(10, 3, 1)
+    >>> mixture_log_density(y, mean, torch.ones(10, 3, 1)).item()  # three times log N(0; 0, 1)
+    -2.7568...
     """
     values = -0.5 * (math.log(2.0 * math.pi) + variance.log() + (y - mean).square() / variance)
     return (values.logsumexp(-3) - math.log(values.shape[-3])).sum((-2, -1))
 
 
 def with_log_prior(terms: Terms, model: DeepGP) -> Terms:
-    """Add the log density of the user's priors, where there are any (maximum a posteriori for those parameters)."""
+    """Add the log density of the user's priors, where there are any (maximum a posteriori for those parameters).
+
+    Examples
+    --------
+    >>> from sodgp.architecture import Architecture
+    >>> from sodgp.inference.sod import SubsetOfData
+    >>> model = SubsetOfData().build(Architecture(1, 1, 5, []), None, torch.Generator())
+    >>> with_log_prior({"rest": torch.zeros(())}, model)  # no priors, nothing added
+    {'rest': tensor(0.)}
+    """
     prior = model.log_prior()
     return terms if prior is None else {**terms, "log_prior": prior}
 
 
 def bound(terms: Terms) -> Tensor:
-    """Sum of the terms, [*replicates]."""
+    """Sum of the terms, [*replicates].
+
+    Examples
+    --------
+    >>> bound({"rest": torch.tensor(-3.0), "kl_last": torch.tensor(-1.0)})
+    tensor(-4.)
+    """
     return torch.stack(list(terms.values())).sum(0)

@@ -32,6 +32,8 @@ from sodgp.linalg import Jitter, cholesky, log_diagonal
 from sodgp.model import DeepGP
 from sodgp.subset.kmeans import KMeans, distinct_rows
 
+__all__ = ["DoublyStochastic", "collapsed_bound", "inducing_layers"]
+
 
 @dataclass(frozen=True)
 class DoublyStochastic:
@@ -50,6 +52,17 @@ class DoublyStochastic:
         False keeps the inducing inputs where they start: DSVI*.
     predictive_weight : float
         As in `sodgp.inference.sod.SubsetOfData`, here for all rows.
+
+    Examples
+    --------
+    >>> from sodgp.draws import FreshDraws
+    >>> X = torch.linspace(-1, 1, 20, dtype=torch.float64)[:, None]
+    >>> architecture = Architecture(1, 1, 5, [torch.eye(1, dtype=torch.float64)])
+    >>> data, method = TrainingSet(X[:0], X[:0], X, X.sign()), DoublyStochastic()
+    >>> model = method.build(architecture, data, torch.Generator().manual_seed(0))
+    >>> batch = Batch(*(t[None] for t in (data.X_s, data.y_s, data.X_r, data.y_r)), scale=1.0)
+    >>> list(method.terms(model, batch, FreshDraws(torch.Generator().manual_seed(0), n_samples=10)))
+    ['rest', 'kl_1', 'kl_last']
     """
 
     learn_inducing_inputs: bool = True
@@ -109,6 +122,24 @@ def inducing_layers(
 
     Where all means are zero they are carried as if the means were linear: else all would lie on one point, for DSVI*
     for ever. Without `data` (a model that is about to be loaded) the inducing inputs are zero.
+
+    Parameters
+    ----------
+    architecture : Architecture
+    data : TrainingSet or None
+    generator : torch.Generator
+        Of the clustering.
+    learn_inducing_inputs : bool
+        False makes them buffers.
+    is_point : bool
+        Whether u is one point (SGHMC) instead of a Gaussian.
+
+    Examples
+    --------
+    >>> architecture = Architecture(2, 1, 5, [torch.eye(2, dtype=torch.float64)])
+    >>> layers = inducing_layers(architecture, None, torch.Generator(), learn_inducing_inputs=True, is_point=False)
+    >>> [layer.inducing_inputs.shape for layer in layers]
+    [torch.Size([5, 2]), torch.Size([5, 2])]
     """
     start, last = architecture.initialization, len(architecture.widths) - 1
     Z = inducing_start(architecture, data, generator)
@@ -185,6 +216,15 @@ def collapsed_bound(
         Noise variance, a scalar.
     jitter : Jitter
         On K_ZZ.
+
+    Examples
+    --------
+    >>> from sodgp.kernels import make_kernel
+    >>> X = torch.linspace(-1, 1, 20, dtype=torch.float64)[:, None]
+    >>> noise, kernel = torch.tensor(0.1, dtype=torch.float64), make_kernel("rbf", 1)
+    >>> few, all_rows = (collapsed_bound(kernel, Z, X, X[:, 0], noise, Jitter()).item() for Z in (X[::10], X))
+    >>> few < all_rows
+    True
     """
     cond = condition(kernel, Z, X, jitter)
     B = torch.eye(len(Z), dtype=Z.dtype, device=Z.device) + cond.A @ cond.A.mT / noise

@@ -23,6 +23,8 @@ from sodgp.layers.noise import START_VARIANCE, LogNoise, NoiseProcess
 from sodgp.layers.subset import Points, Posterior, SubsetLayer
 from sodgp.model import DeepGP
 
+__all__ = ["SubsetOfData"]
+
 
 @dataclass(frozen=True)
 class SubsetOfData:
@@ -53,6 +55,17 @@ class SubsetOfData:
         Let the noise depend on the input: y_n ~ N(f_n^L, sigma^2 exp(g_n)), see `sodgp.layers.noise`. The sum is the
         bound under q(G_S) beside the other q, with one more term, ``kl_noise``. Given q(G_S) the best label-informed
         q_hat is again closed: it takes y_n in with the expected precision E[exp(-g_n)] / sigma^2.
+
+    Examples
+    --------
+    >>> from sodgp.draws import FreshDraws
+    >>> X = torch.linspace(-1, 1, 20, dtype=torch.float64)[:, None]
+    >>> architecture = Architecture(1, 1, 5, [torch.eye(1, dtype=torch.float64)])
+    >>> data, method = TrainingSet(X[:5], X[:5].sign(), X[5:], X[5:].sign()), SubsetOfData()
+    >>> model = method.build(architecture, data, torch.Generator().manual_seed(0))
+    >>> batch = Batch(*(t[None] for t in (data.X_s, data.y_s, data.X_r, data.y_r)), scale=1.0)
+    >>> list(method.terms(model, batch, FreshDraws(torch.Generator().manual_seed(0), n_samples=10)))
+    ['rest', 'subset', 'kl_1', 'kl_last']
     """
 
     coupling: str = "ancestral"

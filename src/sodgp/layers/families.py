@@ -26,6 +26,8 @@ from sodgp.layers.conditional import Conditional
 from sodgp.layers.products import Gram
 from sodgp.linalg import Jitter, log_diagonal
 
+__all__ = ["FAMILIES", "Family", "Gaussian", "LabelInformed", "PaperFamily", "WhitenedFamily"]
+
 
 class Gaussian(NamedTuple):
     """N(mean_d, factor_d factor_d') over M rows, one for each output d; a factor need not be triangular.
@@ -34,6 +36,11 @@ class Gaussian(NamedTuple):
     ----------
     mean : Tensor of shape [..., T, M, D]
     factor : Tensor of shape [..., T, D, M, M]
+
+    Examples
+    --------
+    >>> Gaussian(torch.zeros(1, 3, 2), torch.eye(3).expand(1, 2, 3, 3)).variance.shape
+    torch.Size([1, 3, 2])
     """
 
     mean: Tensor
@@ -62,6 +69,17 @@ class LabelInformed(NamedTuple):
         Variances of F_S over the label noise v, summed over its rows.
     kl : Tensor of shape [..., T]
         KL(q_hat || p(F_S | Z_S)), summed over outputs.
+
+    Examples
+    --------
+    >>> from sodgp.kernels import make_kernel
+    >>> from sodgp.layers.conditional import condition
+    >>> X = torch.linspace(-1, 1, 4, dtype=torch.float64)[None, :, None]
+    >>> cond = condition(make_kernel("rbf", 1), X, X, Jitter())
+    >>> m, C = torch.zeros(1, 4, 1, dtype=torch.float64), torch.eye(4, dtype=torch.float64)[None, None]
+    >>> q_hat = WhitenedFamily().label_informed(m, C, cond, 0.0 * X, X, torch.ones(1, 1, dtype=torch.float64))
+    >>> q_hat.mean.shape, q_hat.kl.shape
+    (torch.Size([1, 4, 1]), torch.Size([1]))
     """
 
     w: Gaussian
@@ -79,7 +97,13 @@ class LabelInformed(NamedTuple):
 
 @runtime_checkable
 class Family(Protocol):
-    """What a layer asks of its family of q(F_S); m is [..., 1, M, D] and C lower triangular [..., 1, D, M, M]."""
+    """What a layer asks of its family of q(F_S); m is [..., 1, M, D] and C lower triangular [..., 1, D, M, M].
+
+    Examples
+    --------
+    >>> all(isinstance(family, Family) for family in FAMILIES.values())
+    True
+    """
 
     def draw(self, m: Tensor, C: Tensor, cond: Conditional, mean_s: Tensor, noise: Tensor) -> tuple[Tensor, Tensor]:
         """A draw of (F_S, w) from standard normal `noise`, each of shape [..., T, M, D]."""
@@ -105,7 +129,18 @@ class Family(Protocol):
 
 
 class WhitenedFamily:
-    """F_S = mean(Z_S) + L u: keeps the dependence of F_S on Z_S that the paper's family cuts."""
+    """F_S = mean(Z_S) + L u: keeps the dependence of F_S on Z_S that the paper's family cuts.
+
+    Examples
+    --------
+    >>> from sodgp.kernels import make_kernel
+    >>> from sodgp.layers.conditional import condition
+    >>> X = torch.linspace(-1, 1, 4, dtype=torch.float64)[None, :, None]
+    >>> cond = condition(make_kernel("rbf", 1), X, X, Jitter())
+    >>> m, C = torch.zeros(1, 4, 1, dtype=torch.float64), torch.eye(4, dtype=torch.float64)[None, None]
+    >>> WhitenedFamily().kl(m, C, cond, 0.0 * X).item()  # q is the prior
+    0.0
+    """
 
     def draw(self, m: Tensor, C: Tensor, cond: Conditional, mean_s: Tensor, noise: Tensor) -> tuple[Tensor, Tensor]:
         """F_S = mean(Z_S) + L u and w = u, with u = m + C noise."""
@@ -139,7 +174,18 @@ class WhitenedFamily:
 
 
 class PaperFamily:
-    """F_S,d ~ N(m_d, C_d C_d') with m absolute and independent of Z_S."""
+    """F_S,d ~ N(m_d, C_d C_d') with m absolute and independent of Z_S.
+
+    Examples
+    --------
+    >>> from sodgp.kernels import make_kernel
+    >>> from sodgp.layers.conditional import condition
+    >>> X = torch.linspace(-1, 1, 4, dtype=torch.float64)[None, :, None]
+    >>> cond = condition(make_kernel("rbf", 1), X, X, Jitter())
+    >>> m, C = torch.zeros(1, 4, 1, dtype=torch.float64), torch.eye(4, dtype=torch.float64)[None, None]
+    >>> PaperFamily().kl(m, cond.L[None], cond, 0.0 * X).abs().item() < 1e-9  # q is the prior
+    True
+    """
 
     def draw(self, m: Tensor, C: Tensor, cond: Conditional, mean_s: Tensor, noise: Tensor) -> tuple[Tensor, Tensor]:
         """F_S = m + C noise and w = L^-1 (F_S - mean(Z_S))."""

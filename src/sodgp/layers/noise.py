@@ -14,12 +14,20 @@ from sodgp.layers.families import Gaussian, kl_to_standard_normal
 from sodgp.layers.products import OutputVariances
 from sodgp.linalg import Jitter, log_diagonal
 
+__all__ = ["LogNoise", "NoiseProcess"]
+
 # The first variance of g: noise that varies by a third of itself, until the data ask for more.
 START_VARIANCE = 0.1
 
 
 class LogNoise(NamedTuple):
-    """Marginals of g at some rows, [..., 1, N, P] each; the noise variance there is sigma^2 exp(g)."""
+    """Marginals of g at some rows, [..., 1, N, P] each; the noise variance there is sigma^2 exp(g).
+
+    Examples
+    --------
+    >>> LogNoise(torch.zeros(1, 3, 1), torch.zeros(1, 3, 1)).precision.flatten()
+    tensor([1., 1., 1.])
+    """
 
     mean: Tensor
     variance: Tensor
@@ -51,6 +59,15 @@ class NoiseProcess(gpytorch.Module):
     jitter : Jitter
     dtype : torch.dtype
     replicates : torch.Size
+
+    Examples
+    --------
+    >>> from sodgp.kernels import make_kernel
+    >>> noise = NoiseProcess(make_kernel("rbf", 1), size=4, n_outputs=1, jitter=Jitter(), dtype=torch.float64)
+    >>> X = torch.linspace(-1, 1, 10, dtype=torch.float64)[None, :, None]
+    >>> at_subset, at_rest = noise.at(X[:, :4], X[:, 4:])
+    >>> at_subset.mean.shape, at_rest.variance.shape, noise.kl().item()
+    (torch.Size([1, 4, 1]), torch.Size([1, 6, 1]), 0.0)
     """
 
     q_mean: nn.Parameter

@@ -23,12 +23,20 @@ from sodgp.layers.means import HiddenMean
 from sodgp.layers.products import OutputVariances
 from sodgp.linalg import Jitter, draw_root
 
+__all__ = ["COUPLINGS", "Points", "Posterior", "SubsetLayer"]
+
 COUPLINGS = ("ancestral", "marginal", "joint")
 NOISE_FLOOR = 1e-6
 
 
 class Points(NamedTuple):
-    """Layer inputs of the subset and of the other rows, [..., T, M, D] and [..., T, B, D]; T is 1 in layer 1."""
+    """Layer inputs of the subset and of the other rows, [..., T, M, D] and [..., T, B, D]; T is 1 in layer 1.
+
+    Examples
+    --------
+    >>> Points(torch.zeros(1, 5, 2), torch.zeros(1, 20, 2)).rest.shape
+    torch.Size([1, 20, 2])
+    """
 
     subset: Tensor
     rest: Tensor
@@ -47,6 +55,16 @@ class Posterior(NamedTuple):
         Marginals of f at the other rows, without noise; `label_informed_totals` sums the variances over rows.
     kl : Tensor of shape [..., T]
         KL(q_hat || p(F_S | Z_S)).
+
+    Examples
+    --------
+    >>> from sodgp.draws import FreshDraws
+    >>> from sodgp.kernels import make_kernel
+    >>> layer = SubsetLayer(make_kernel("rbf", 1), HiddenMean(torch.zeros(1, 1).double()), size=3, width=1)
+    >>> Z = torch.linspace(-1, 1, 8, dtype=torch.float64)[None, :, None]
+    >>> v = torch.full((1, 1), 0.1, dtype=torch.float64)
+    >>> layer.label_informed(Points(Z[:, :3], Z[:, 3:]), Z[:, :3], v).mean.shape
+    torch.Size([1, 5, 1])
     """
 
     subset_mean: Tensor
@@ -79,6 +97,17 @@ class SubsetLayer(gpytorch.Module):
         Position in the stack, from 1, for error messages.
     replicates : torch.Size
         Leading axes of independent models that train in one program.
+
+    Examples
+    --------
+    >>> from sodgp.draws import FreshDraws
+    >>> from sodgp.kernels import make_kernel
+    >>> layer = SubsetLayer(make_kernel("rbf", 2), HiddenMean(torch.eye(2).double()), size=3, width=2)
+    >>> X = torch.randn(1, 8, 2, generator=torch.Generator().manual_seed(0)).double()
+    >>> draws = FreshDraws(torch.Generator().manual_seed(0), n_samples=10)
+    >>> points, kl = layer.propagate(Points(X[:, :3], X[:, 3:]), draws, "ancestral")
+    >>> points.subset.shape, points.rest.shape, kl.shape
+    (torch.Size([10, 3, 2]), torch.Size([10, 5, 2]), torch.Size([1]))
     """
 
     q_mean: nn.Parameter
