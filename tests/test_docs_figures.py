@@ -19,7 +19,19 @@ ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
 METHODS = {"mean-field": MeanField(), "DSVI": DoublyStochastic(), "SoD-VI": SubsetOfData()}
 # What the pages show beside the pictures of docs/make_figures.py, and the program that writes it.
-MADE_ELSEWHERE: dict[str, str] = {}
+PLOTS = (
+    "calibration",
+    "comparison",
+    "fit",
+    "hidden",
+    "history",
+    "predictions",
+    "relevance",
+    "residuals",
+    "subset",
+    "warp",
+)
+MADE_ELSEWHERE: dict[str, str] = {f"docs/images/plot-{name}.png": "docs/make_plots.py" for name in PLOTS}
 
 
 @pytest.fixture(scope="module")

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 DOCS = Path(__file__).parents[1] / "docs"
-PAGES = ["index.md", "quickstart.md", "choosing.md", "shapes.md", "low-level.md"]
+PAGES = ["index.md", "quickstart.md", "choosing.md", "shapes.md", "low-level.md", "plots.md"]
 
 
 def snippets(page):

@@ -180,9 +180,11 @@ def step_figure(outcomes: Sequence[Outcome]) -> Figure:
             bottom.legend(*top.get_legend_handles_labels(), loc="center", frameon=False)
             continue
         plot_hidden(model, x, layer=hidden, ax=bottom)
-        bottom.set(xlabel="x", title=f"20 draws of hidden layer {hidden}")
-        bottom.axhline(0.0, color="0.8", linewidth=0.8, zorder=0)
-    axes[0, 0].set(xlabel="x", ylabel="y")
+        bottom.set_title(f"20 draws of hidden layer {hidden}")
+    for ax in axes[:, 1:].flat:
+        ax.set_ylabel("")
+    for ax in axes[0, 1:]:
+        ax.set_xlabel("")
     axes[0, 0].tick_params(labelbottom=True)
     if len(outcomes) > 1:
         axes[1, 1].set_ylabel("z (units of scaled x)")

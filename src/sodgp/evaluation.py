@@ -19,7 +19,7 @@ FloatArray = NDArray[np.float64]
 LEVEL = 0.9
 _CHUNK_ROWS = 20_000
 # The bootstrap draws among so many groups of rows at most: the cost of an interval does not grow with the data.
-_MAX_GROUPS = 5_000
+_MAX_GROUPS = 2_000
 _BOOTSTRAP_BLOCK = 100
 
 
@@ -111,8 +111,8 @@ class Evaluation:
         sums, counts = _grouped(rows, generator)
         draws: dict[str, list[FloatArray]] = {name: [] for name in _RULES}
         for block in _blocks(n_bootstrap):
-            chosen = generator.integers(len(sums), size=(block, len(sums)))
-            means = sums[chosen].sum(1) / counts[chosen].sum(1)[:, None]
+            weights = _resamples(len(sums), block, generator)
+            means = (weights @ sums) / (weights @ counts)[:, None]
             for name, rule in _RULES.items():
                 draws[name].append(rule(means.T))
         ends = {name: np.quantile(np.concatenate(values), [0.025, 0.975]) for name, values in draws.items()}
@@ -243,7 +243,13 @@ def _grouped(rows: FloatArray, generator: np.random.Generator) -> tuple[FloatArr
     return np.stack([rows[part].sum(0) for part in parts]), np.array([float(len(part)) for part in parts])
 
 
+def _resamples(count: int, block: int, generator: np.random.Generator) -> FloatArray:
+    """How often each of `count` groups is in each of `block` resamples, [block, count]."""
+    chosen = generator.integers(count, size=(block, count)) + count * np.arange(block)[:, None]
+    return np.bincount(chosen.ravel(), minlength=block * count).reshape(block, count).astype(np.float64)
+
+
 def _blocks(total: int) -> Iterator[int]:
-    """Resamples in blocks: [block, groups, columns] numbers are held at a time."""
+    """Resamples in blocks: [block, groups] numbers are held at a time."""
     for start in range(0, total, _BOOTSTRAP_BLOCK):
         yield min(_BOOTSTRAP_BLOCK, total - start)

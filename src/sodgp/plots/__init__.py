@@ -1,0 +1,32 @@
+"""Pictures. Every function draws into a Matplotlib Axes, the current one by default, and returns it.
+
+The band of f (what the model knows of the function) and the band of y (where an observation would fall, noise included)
+are two things, and are always drawn as two. Colours are of the Okabe-Ito palette, told apart by all readers; what a
+colour says, shape or order says too. Every mark has a label: ``ax.legend()`` shows them. Matplotlib is imported when a
+picture is drawn.
+"""
+
+from sodgp.plots.calibration import plot_coverage, plot_pit
+from sodgp.plots.comparison import plot_comparison
+from sodgp.plots.fits import plot_fit, plot_functions
+from sodgp.plots.hidden import hidden_draws, plot_hidden, plot_warp
+from sodgp.plots.history import plot_history
+from sodgp.plots.inputs import plot_relevance, plot_subset, relevance
+from sodgp.plots.predictions import plot_predictions, plot_residuals
+
+__all__ = [
+    "hidden_draws",
+    "plot_comparison",
+    "plot_coverage",
+    "plot_fit",
+    "plot_functions",
+    "plot_hidden",
+    "plot_history",
+    "plot_pit",
+    "plot_predictions",
+    "plot_relevance",
+    "plot_residuals",
+    "plot_subset",
+    "plot_warp",
+    "relevance",
+]

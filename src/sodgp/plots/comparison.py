@@ -1,0 +1,96 @@
+"""Several models on the same rows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from sodgp.errors import InputError
+from sodgp.evaluation import Evaluation, Score
+from sodgp.plots.style import GREY, MEAN, POINT, axes_or_current, plain, tidy, with_unit
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+_LABELS = {
+    "nlpp": ("NLPP, nats a row; lower is better", False),
+    "rmse": ("RMSE; lower is better", True),
+    "mae": ("MAE; lower is better", True),
+    "crps": ("CRPS; lower is better", True),
+    "r2": ("R²; higher is better", False),
+    "coverage_90": ("share inside 90 % intervals", False),
+}
+
+
+def plot_comparison(
+    evaluations: Mapping[str, Evaluation],
+    metric: str = "nlpp",
+    target: int = 0,
+    *,
+    unit: str = "",
+    n_bootstrap: int = 1000,
+    ax: Axes | None = None,
+) -> Axes:
+    """One score of several models, with 95 % bootstrap intervals; the best is filled.
+
+    The models meet the same rows, so two intervals that overlap may still belong to models that differ for sure.
+
+    Parameters
+    ----------
+    evaluations : dict of str to Evaluation
+        Name of a model -> what `sodgp.evaluation.evaluate` says of it.
+    metric : str
+        ``"nlpp"``, ``"rmse"``, ``"mae"``, ``"crps"``, ``"r2"`` or ``"coverage_90"``.
+    target : int
+        Column of the targets.
+    unit : str
+        Of the target, for the label.
+    n_bootstrap : int
+        Resamples; 0 for no intervals.
+    ax : Axes or None
+        None takes the current one.
+
+    Returns
+    -------
+    Axes
+
+    Raises
+    ------
+    InputError
+        No model, an unknown score, or models that met different rows.
+    """
+    if metric not in _LABELS:
+        raise InputError(f"metric={metric!r} is unknown; choose one of {', '.join(map(repr, _LABELS))}.")
+    if not evaluations:
+        raise InputError("a comparison needs at least one model.")
+    truths = [evaluation.y for evaluation in evaluations.values()]
+    if any(truth.shape != truths[0].shape or not np.array_equal(truth, truths[0]) for truth in truths):
+        raise InputError("the models were evaluated on different rows; scores compare on the same rows only.")
+    ax = axes_or_current(ax)
+    scores = [e.scores(target, n_bootstrap=n_bootstrap)[metric] for e in evaluations.values()]
+    best = _best(metric, scores)
+    for place, score in enumerate(scores):
+        ax.hlines(place, score.low, score.high, color=GREY, linewidth=1.6, zorder=2)
+        fill = MEAN if place == best else "white"
+        ax.plot(
+            score.value, place, "o", markersize=8, mfc=fill, mec=MEAN if place == best else POINT, mew=1.6, zorder=3
+        )
+    if metric == "coverage_90":
+        ax.axvline(0.9, color=GREY, linestyle="--", linewidth=1.0, zorder=1)
+    ax.set_yticks(range(len(scores)), [plain(name, 28) for name in evaluations])
+    ax.set_ylim(len(scores) - 0.5, -0.5)
+    ax.tick_params(axis="y", length=0)
+    ax.margins(x=0.08)
+    label, in_units = _LABELS[metric]
+    name, _, good = label.partition(";")
+    ax.set_xlabel(f"{with_unit(name, unit)};{good}" if in_units and unit else label)
+    return tidy(ax, grid="x")
+
+
+def _best(metric: str, scores: list[Score]) -> int:
+    values = np.array([score.value for score in scores])
+    if metric == "coverage_90":
+        return int(np.argmin(np.abs(values - 0.9)))
+    return int(np.argmax(values) if metric == "r2" else np.argmin(values))

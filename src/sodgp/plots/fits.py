@@ -1,0 +1,131 @@
+"""Fits with one input: mean, the bands of f and of y, data, subset and drawn functions."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from sodgp.errors import InputError
+from sodgp.plots.style import ALARM, BAND_F, BAND_Y, DRAW, MEAN, axes_or_current, tidy, with_unit
+from sodgp.summary import feature_names, target_names
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from sodgp.estimators import DeepGPRegressor
+
+FloatArray = NDArray[np.float64]
+
+
+def plot_fit(
+    model: DeepGPRegressor,
+    x: ArrayLike,
+    *,
+    data: tuple[ArrayLike, ArrayLike] | None = None,
+    level: float = 0.9,
+    n_functions: int = 0,
+    units: tuple[str, str] = ("", ""),
+    ax: Axes | None = None,
+) -> Axes:
+    """Mean and central bands of f and of y over one input, with the data and the subset's points.
+
+    Parameters
+    ----------
+    model : DeepGPRegressor
+        Fitted, with one input and one target.
+    x : array of shape [N]
+        Where to draw, ascending.
+    data : (X, y) or None
+        Training data; rows of the model's subset get a ring of their own.
+    level : float
+        Probability of the bands.
+    n_functions : int
+        Functions drawn from the posterior, to show what the band of f is made of.
+    units : (str, str)
+        Of the input and of the target, for the labels.
+    ax : Axes or None
+        None takes the current one.
+
+    Returns
+    -------
+    Axes
+
+    Raises
+    ------
+    InputError
+        The model has not one input and one target, or `x` fewer than two points.
+
+    Examples
+    --------
+    >>> from matplotlib.figure import Figure
+    >>> from sodgp import DeepGPRegressor
+    >>> x = np.linspace(-1, 1, 30)
+    >>> model = DeepGPRegressor(max_iter=20, random_state=0).fit(x[:, None], np.sign(x))
+    >>> plot_fit(model, x, data=(x, np.sign(x)), ax=Figure().subplots()).get_xlabel()
+    'x'
+    """
+    ax = axes_or_current(ax)
+    x = line(model, x)
+    y_dist, f_dist = (model.predict_distribution(x[:, None], latent=latent) for latent in (False, True))
+    per_cent = f"{100 * level:g} %"
+    ax.fill_between(x, *y_dist.interval(level), color=BAND_Y, linewidth=0, label=f"{per_cent} band of y (with noise)")
+    ax.fill_between(
+        x, *f_dist.interval(level), color=BAND_F, alpha=0.55, linewidth=0, label=f"{per_cent} band of f (function)"
+    )
+    ax.plot(x, y_dist.mean, color=MEAN, linewidth=1.6, label="mean", zorder=3)
+    if data is not None:
+        X, y = (np.asarray(values, dtype=np.float64).reshape(-1) for values in data)
+        ax.plot(X, y, "o", color="black", markersize=3, label="data", zorder=5)
+        chosen = getattr(model, "subset_indices_", np.empty(0, dtype=np.int64))
+        if 0 < len(chosen) < len(X):
+            ring: dict[str, Any] = {"mfc": "none", "mec": ALARM, "mew": 1.2, "markersize": 7, "zorder": 4}
+            ax.plot(X[chosen], y[chosen], "o", label=f"subset S ({len(chosen)})", **ring)
+    if n_functions:
+        plot_functions(model, x, n_samples=n_functions, ax=ax)
+    ax.set_xlim(x[0], x[-1])
+    name = "x" if not hasattr(model, "feature_names_in_") else feature_names(model)[0]
+    ax.set(xlabel=with_unit(name, units[0]), ylabel=with_unit(target_names(model)[0], units[1]))
+    return tidy(ax, grid="")
+
+
+def plot_functions(
+    model: DeepGPRegressor, x: ArrayLike, *, n_samples: int = 5, random_state: int = 0, ax: Axes | None = None
+) -> Axes:
+    """Whole functions f drawn from the posterior, over one input; arguments as in `plot_fit`.
+
+    Parameters
+    ----------
+    model : DeepGPRegressor
+    x : array of shape [N]
+        At most 1,000 points.
+    n_samples : int
+        Number of functions.
+    random_state : int
+    ax : Axes or None
+
+    Returns
+    -------
+    Axes
+    """
+    ax = axes_or_current(ax)
+    x = line(model, x)
+    draws = model.sample_y(x[:, None], n_samples, random_state, latent=True).reshape(len(x), -1)
+    lines = ax.plot(x, draws, color=DRAW, linewidth=0.9, alpha=0.9)
+    lines[0].set_label("drawn functions f")
+    ax.set_xlim(x[0], x[-1])
+    return ax
+
+
+def line(model: DeepGPRegressor, x: ArrayLike) -> FloatArray:
+    """Points of a line over the input of a model with one input and one target, checked."""
+    if model.n_features_in_ != 1 or model.model_.n_outputs != 1:
+        raise InputError(
+            f"this picture needs one input and one target; the model has {model.n_features_in_} and"
+            f" {model.model_.n_outputs}."
+        )
+    grid = np.asarray(x, dtype=np.float64).reshape(-1)
+    if len(grid) < 2:
+        raise InputError("x needs at least two points to draw a line.")
+    return grid

@@ -1,0 +1,235 @@
+"""What hidden layers make of their inputs: curves over one input, warped grids over two."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike, NDArray
+
+from sodgp.draws import SharedDraws
+from sodgp.errors import InputError
+from sodgp.layers.subset import Points
+from sodgp.plots.style import DRAW, MEAN, POINT, axes_or_current, tidy, with_unit
+from sodgp.summary import feature_names
+from sodgp.validation import cpu_threads
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from sodgp.estimators import DeepGPRegressor
+
+FloatArray = NDArray[np.float64]
+
+# Points on a line of the grid: enough for a smooth bend.
+_LINE_POINTS = 120
+_GRID_LINES = 13
+
+
+def plot_hidden(
+    model: DeepGPRegressor,
+    x: ArrayLike,
+    layer: int = 1,
+    *,
+    output: int = 0,
+    n_samples: int = 20,
+    unit: str = "",
+    ax: Axes | None = None,
+) -> Axes:
+    """Draws of one output of a hidden layer over one input, as the model's predictions use them: how it bends it.
+
+    Parameters
+    ----------
+    model : DeepGPRegressor
+        With one input and at least ``layer + 1`` layers.
+    x : array of shape [N]
+    layer : int
+        Hidden layer, from 1.
+    output : int
+        Output of the layer, from 0.
+    n_samples : int
+        Number of draws.
+    unit : str
+        Of the input, for the label.
+    ax : Axes or None
+        None takes the current one.
+
+    Returns
+    -------
+    Axes
+
+    Raises
+    ------
+    InputError
+        The model has no such hidden layer or output, or not one input.
+    """
+    ax = axes_or_current(ax)
+    if model.n_features_in_ != 1:
+        raise InputError(
+            f"plot_hidden needs a model with one input, this one has {model.n_features_in_}; see plot_warp."
+        )
+    x = np.asarray(x, dtype=np.float64).reshape(-1)
+    values = _output(hidden_draws(model, x[:, None], layer, n_samples), output)
+    ax.plot(x, values.T, color=MEAN, linewidth=0.8, alpha=0.35)
+    ax.set_xlim(x[0], x[-1])
+    name = "x" if not hasattr(model, "feature_names_in_") else feature_names(model)[0]
+    ax.set(xlabel=with_unit(name, unit), ylabel=f"z{output + 1} of layer {layer} (scaled)")
+    return tidy(ax, grid="y")
+
+
+def plot_warp(
+    model: DeepGPRegressor,
+    layer: int = 1,
+    *,
+    X: ArrayLike | None = None,
+    inputs: tuple[int, int] = (0, 1),
+    n_samples: int = 20,
+    ax: Axes | None = None,
+) -> Axes:
+    """A regular grid over two inputs as a hidden layer sees it: where it is stretched, the model can change faster.
+
+    The grid goes through the mean of the layer's draws; other inputs stay at their training mean. A layer with one
+    output is drawn as level lines over the inputs instead.
+
+    Parameters
+    ----------
+    model : DeepGPRegressor
+        With at least two inputs and ``layer + 1`` layers.
+    layer : int
+        Hidden layer, from 1.
+    X : array of shape [N, D] or None
+        The grid spans the range of these rows; None takes two standard deviations about the training mean.
+    inputs : (int, int)
+        Columns that the grid spans.
+    n_samples : int
+        Draws that are averaged.
+    ax : Axes or None
+        None takes the current one.
+
+    Returns
+    -------
+    Axes
+
+    Raises
+    ------
+    InputError
+        The model has no such hidden layer, or fewer than two inputs.
+    """
+    if model.n_features_in_ < 2:
+        raise InputError("plot_warp needs a model with at least two inputs; see plot_hidden for one.")
+    first, second = (_column(model, column) for column in inputs)
+    ends = _ends(model, X)
+    names = [with_unit(name, "") for name in feature_names(model)]
+    long, coarse = np.linspace(0, 1, _LINE_POINTS), np.linspace(0, 1, _GRID_LINES)
+    ax = axes_or_current(ax)
+    if model.model_.layers[layer - 1 if 1 <= layer < len(model.model_.layers) else 0].q_mean.shape[-1] == 1:
+        _level_lines(ax, model, layer, ends, (first, second), n_samples)
+        ax.set(xlabel=names[first], ylabel=names[second])
+        return tidy(ax, grid="")
+    for column, other, colour, z in ((first, second, POINT, 2), (second, first, DRAW, 3)):
+        # One call for all lines on which `column` is constant.
+        fixed, free = (part.ravel() for part in np.meshgrid(coarse, long, indexing="ij"))
+        rows = _rows(model, {column: _between(ends, column, fixed), other: _between(ends, other, free)})
+        warped = hidden_draws(model, rows, layer, n_samples).mean(0)[:, :2].reshape(_GRID_LINES, _LINE_POINTS, 2)
+        for number, path in enumerate(warped):
+            # From faint to strong along the input, so that folds can be followed.
+            strength = 0.3 + 0.7 * number / (_GRID_LINES - 1)
+            label = f"constant {names[column]}, rising" if number == _GRID_LINES - 1 else None
+            ax.plot(*path.T, color=colour, alpha=strength, linewidth=1.3, zorder=z, label=label)
+    ax.set(xlabel=f"z1 of layer {layer} (scaled)", ylabel=f"z2 of layer {layer} (scaled)")
+    ax.set_aspect("equal", adjustable="datalim")
+    return tidy(ax, grid="")
+
+
+def hidden_draws(model: DeepGPRegressor, X: ArrayLike, layer: int, n_samples: int) -> FloatArray:
+    """Draws of a hidden layer's outputs, in the units of the scaled inputs.
+
+    Parameters
+    ----------
+    model : DeepGPRegressor
+    X : array of shape [N, D]
+    layer : int
+        Hidden layer, from 1.
+    n_samples : int
+        Draws T.
+
+    Returns
+    -------
+    ndarray of shape [T, N, D_layer]
+
+    Raises
+    ------
+    InputError
+        The model has no such hidden layer.
+    """
+    hidden = list(model.model_.layers)[:-1]
+    if not 1 <= layer <= len(hidden):
+        raise InputError(f"layer={layer} is not a hidden layer; the model has {len(hidden)} of them.")
+    rows = model._scaled_rows(X)
+    draws = SharedDraws(model._predict_seed, n_samples, dtype=rows.dtype, device=rows.device)
+    points = Points(model._anchors(rows)[0], rows.unsqueeze(0))
+    with torch.no_grad(), cpu_threads(model.n_threads):
+        for stage in hidden[:layer]:
+            posterior = getattr(stage, "posterior_draws", None)
+            if posterior is None:
+                points, _ = stage.propagate(points, draws, "ancestral")
+            else:
+                # A sampled model: every draw has its own u, evenly spaced over those that were kept.
+                chosen = torch.arange(n_samples, device=rows.device) * len(posterior) // n_samples
+                points = stage.propagate_given(points, draws, "marginal", posterior[chosen])
+    values: FloatArray = points.rest.double().cpu().numpy()
+    return np.broadcast_to(values, (n_samples, *values.shape[1:]))
+
+
+def _output(values: FloatArray, output: int) -> FloatArray:
+    if not 0 <= output < values.shape[-1]:
+        raise InputError(f"output={output} does not exist; the layer has {values.shape[-1]} outputs, from 0.")
+    return values[..., output]
+
+
+def _column(model: DeepGPRegressor, column: int) -> int:
+    if not 0 <= column < model.n_features_in_:
+        raise InputError(f"inputs: column {column} does not exist; the model has {model.n_features_in_}, from 0.")
+    return column
+
+
+def _ends(model: DeepGPRegressor, X: ArrayLike | None) -> FloatArray:
+    """Lower and upper ends of every column, [2, D]."""
+    if X is not None:
+        values = np.asarray(X, dtype=np.float64)
+        return np.stack([values.min(0), values.max(0)])
+    mean, scale = model._x_scaler.mean_, model._x_scaler.scale_
+    return np.stack([mean - 2 * scale, mean + 2 * scale])
+
+
+def _between(ends: FloatArray, column: int, share: FloatArray) -> FloatArray:
+    low, high = ends[:, column]
+    values: FloatArray = low + share * (high - low)
+    return values
+
+
+def _rows(model: DeepGPRegressor, columns: dict[int, FloatArray]) -> Any:
+    """Rows at the training mean but for some columns, with the model's names where it has any."""
+    count = len(next(iter(columns.values())))
+    rows = np.tile(model._x_scaler.mean_, (count, 1))
+    for column, values in columns.items():
+        rows[:, column] = values
+    if not hasattr(model, "feature_names_in_"):
+        return rows
+    import pandas as pd
+
+    return pd.DataFrame(rows, columns=model.feature_names_in_)
+
+
+def _level_lines(
+    ax: Any, model: DeepGPRegressor, layer: int, ends: FloatArray, inputs: tuple[int, int], n_samples: int
+) -> None:
+    share = np.linspace(0, 1, 60)
+    across, up = np.meshgrid(_between(ends, inputs[0], share), _between(ends, inputs[1], share))
+    rows = _rows(model, {inputs[0]: across.ravel(), inputs[1]: up.ravel()})
+    height = hidden_draws(model, rows, layer, n_samples).mean(0)[:, 0].reshape(across.shape)
+    ax.contourf(across, up, height, levels=12, cmap="cividis")
+    lines = ax.contour(across, up, height, levels=12, colors="white", linewidths=0.7)
+    ax.clabel(lines, fontsize=8, fmt="%.1f")
+    ax.set_title(f"z1 of layer {layer} (scaled)")

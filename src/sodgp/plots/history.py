@@ -1,0 +1,91 @@
+"""The course of training: the bound and the terms it is made of."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sodgp.errors import InputError
+from sodgp.plots.style import CYCLE, GREY, MEAN, axes_or_current, tidy
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from sodgp.estimators import DeepGPRegressor
+    from sodgp.training.loop import History
+
+# The first iterations say little and would flatten all the rest.
+_SHOWN_FROM = 0.1
+_NAMES = {
+    "rest": "fit of the rest",
+    "subset": "fit of the subset",
+    "kl_last": "−KL, last layer",
+    "log_prior": "log prior",
+    "log_density": "fit",
+    "log_prior_u": "log prior of u",
+}
+_DASHES = ("-", "--", "-.", ":")
+
+
+def plot_history(model: DeepGPRegressor | History, *, terms: bool = True, ax: Axes | None = None) -> Axes:
+    """The bound over the iterations, and its terms: fits to the data and negative KLs, which add up to it.
+
+    Dotted lines mark where the subset was chosen anew. The axis leaves out how the first
+    tenth of the run looked, and lone spikes below.
+
+    Parameters
+    ----------
+    model : DeepGPRegressor or History
+        Fitted, or its ``history_``.
+    terms : bool
+        Also draw the terms.
+    ax : Axes or None
+        None takes the current one.
+
+    Returns
+    -------
+    Axes
+
+    Raises
+    ------
+    InputError
+        Nothing was logged.
+
+    Examples
+    --------
+    >>> from matplotlib.figure import Figure
+    >>> from sodgp.training.loop import History
+    >>> history = History([1, 50], [-30.0, -20.0], {"rest": [-30.0, -19.0], "kl_last": [0.0, -1.0]}, [0.1, 0.5])
+    >>> [line.get_label() for line in plot_history(history, ax=Figure().subplots()).lines]
+    ['bound', 'fit of the rest', '−KL, last layer']
+    """
+    history: Any = getattr(model, "history_", model)
+    if not getattr(history, "iteration", None):
+        raise InputError("the history is empty: no iteration was logged.")
+    ax = axes_or_current(ax)
+    iterations = np.asarray(history.iteration)
+    ax.plot(iterations, history.bound, color=MEAN, linewidth=2.2, label="bound", zorder=4)
+    shown = [np.asarray(history.bound)]
+    if terms:
+        for number, (name, values) in enumerate(history.terms.items()):
+            style: dict[str, Any] = {"color": CYCLE[number % len(CYCLE)], "linestyle": _DASHES[number % len(_DASHES)]}
+            ax.plot(iterations, values, linewidth=1.3, label=_label(name), zorder=3, **style)
+            shown.append(np.asarray(values))
+    for entry in history.reselections:
+        ax.axvline(entry["iteration"], color=GREY, linewidth=0.8, linestyle=":", zorder=1)
+    late = [values[iterations >= _SHOWN_FROM * iterations[-1]] for values in shown]
+    # A single bad batch draws a deep spike; it may leave the picture.
+    low, high = min(np.quantile(values, 0.1) for values in late), max(values.max() for values in late)
+    margin = 0.08 * (high - low) or 1.0
+    ax.set_ylim(low - margin, high + margin)
+    ax.set(xlabel="iteration", ylabel="nats")
+    return tidy(ax)
+
+
+def _label(name: str) -> str:
+    if name in _NAMES:
+        return _NAMES[name]
+    kind, _, layer = name.partition("_")
+    words = {"kl": f"−KL, layer {layer}", "z": f"fit of layer {layer}"}
+    return words.get(kind, name)

@@ -1,0 +1,169 @@
+"""Pictures of the input space: where the subset is, and which inputs matter to a layer."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from gpytorch.kernels import Kernel
+from numpy.typing import ArrayLike, NDArray
+
+from sodgp.errors import InputError
+from sodgp.plots.style import ALARM, GREY, MANY, POINT, axes_or_current, plain, tidy
+from sodgp.summary import feature_names
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from sodgp.estimators import DeepGPRegressor
+
+FloatArray = NDArray[np.float64]
+
+
+def plot_subset(
+    model: DeepGPRegressor,
+    X: ArrayLike | None = None,
+    *,
+    inputs: tuple[int, int] | None = None,
+    ax: Axes | None = None,
+) -> Axes:
+    """The subset S (or the inducing inputs of layer 1) in the space of two inputs, or over one.
+
+    Parameters
+    ----------
+    model : DeepGPRegressor
+    X : array of shape [N, D] or None
+        Rows to show behind it, such as the training data.
+    inputs : (int, int) or None
+        Columns; None takes the two that layer 1's kernel finds most relevant, or the first two.
+    ax : Axes or None
+        None takes the current one.
+
+    Returns
+    -------
+    Axes
+    """
+    ax = axes_or_current(ax)
+    chosen, names = subset_inputs(model), feature_names(model)
+    rows = None if X is None else np.asarray(X, dtype=np.float64)
+    what = "subset S" if model._method.uses_subset else "inducing inputs"
+    label = f"{what} ({len(chosen):,})"
+    if model.n_features_in_ == 1:
+        return _over_one_input(ax, chosen[:, 0], None if rows is None else rows[:, 0], label, names[0])
+    first, second = _most_relevant(model) if inputs is None else inputs
+    if rows is not None:
+        dots: dict[str, Any] = {"marker": "o", "markersize": 2.6, "linestyle": "", "rasterized": len(rows) > MANY}
+        ax.plot(rows[:, first], rows[:, second], color="0.68", label=f"rows ({len(rows):,})", zorder=2, **dots)
+    ring: dict[str, Any] = {"marker": "o", "mfc": "none", "mec": ALARM, "mew": 1.3, "markersize": 6.5}
+    ax.plot(chosen[:, first], chosen[:, second], linestyle="", label=label, zorder=3, **ring)
+    ax.set(xlabel=plain(names[first]), ylabel=plain(names[second]))
+    return tidy(ax)
+
+
+def plot_relevance(model: DeepGPRegressor, layer: int = 1, *, most: int = 15, ax: Axes | None = None) -> Axes:
+    """How fast a layer's GP changes along each of its inputs: inverse lengthscales (ARD), longest bar first.
+
+    Inputs of layer 1 are those of the data, in standard deviations; of layer l > 1 the outputs of layer l - 1. Where
+    hidden means are linear, inputs also pass to the next layer unchanged: a short bar in layer 1 alone does not make an
+    input useless.
+
+    Parameters
+    ----------
+    model : DeepGPRegressor
+    layer : int
+        GP layer, from 1; the last one included.
+    most : int
+        Bars at most.
+    ax : Axes or None
+        None takes the current one.
+
+    Returns
+    -------
+    Axes
+
+    Raises
+    ------
+    InputError
+        There is no such layer, or its kernel has not one lengthscale for each input.
+    """
+    ax = axes_or_current(ax)
+    values = relevance(model, layer)
+    names = feature_names(model) if layer == 1 else [f"z{i + 1} of layer {layer - 1}" for i in range(len(values))]
+    order = np.argsort(-values)[:most]
+    places = np.arange(len(order))
+    ax.barh(places, values[order], color=POINT, height=0.68)
+    ax.set_yticks(places, [plain(names[i], 24) for i in order])
+    ax.set_ylim(len(order) - 0.4, -0.6)
+    left = len(values) - len(order)
+    ax.set_xlabel("1 / lengthscale" + (f" ({left} shorter bars left out)" if left else ""))
+    ax.tick_params(axis="y", length=0)
+    return tidy(ax, grid="x")
+
+
+def relevance(model: DeepGPRegressor, layer: int = 1) -> FloatArray:
+    """Inverse lengthscale of every input of a layer, in its scaled units; sums and products of kernels count together.
+
+    Parameters
+    ----------
+    model : DeepGPRegressor
+    layer : int
+        GP layer, from 1.
+
+    Returns
+    -------
+    ndarray of shape [D_in]
+
+    Raises
+    ------
+    InputError
+        There is no such layer, or its kernel has not one lengthscale for each input.
+    """
+    layers = list(model.model_.layers)
+    if not 1 <= layer <= len(layers):
+        raise InputError(f"layer={layer} does not exist; the model has {len(layers)} layers, from 1.")
+    kernel = layers[layer - 1].kernel
+    width = layers[layer - 1].mean.weight.shape[0]
+    found = [
+        part.lengthscale.detach().double().cpu().reshape(-1)
+        for part in kernel.modules()
+        if isinstance(part, Kernel) and part.has_lengthscale
+    ]
+    found = [lengthscale for lengthscale in found if len(lengthscale) == width]
+    if not found:
+        raise InputError(
+            f"the kernel of layer {layer} has no lengthscale for each of its {width} inputs, so it cannot tell them"
+            " apart; use kernel='rbf' or another without -iso."
+        )
+    values: FloatArray = torch.stack([lengthscale**-2 for lengthscale in found]).sum(0).sqrt().numpy()
+    return values
+
+
+def subset_inputs(model: DeepGPRegressor) -> FloatArray:
+    """Inputs of the subset, or inducing inputs of layer 1, [M, D], in original units."""
+    scaled = model._X_s[0] if model._method.uses_subset else model.model_.layers[0].inducing_inputs
+    values: FloatArray = model._x_scaler.inverse_transform(scaled.detach().double().cpu().numpy())
+    return values
+
+
+def _most_relevant(model: DeepGPRegressor) -> tuple[int, int]:
+    try:
+        first, second = np.argsort(-relevance(model), kind="stable")[:2]
+    except InputError:
+        return 0, 1
+    return int(first), int(second)
+
+
+def _over_one_input(ax: Any, chosen: FloatArray, rows: FloatArray | None, label: str, name: str) -> Any:
+    """A histogram of the rows above ticks of the subset."""
+    if rows is not None:
+        bins = int(np.clip(len(rows) // 10, 5, 30))
+        ax.hist(rows, bins=bins, color="0.8", edgecolor="white", label=f"rows ({len(rows):,})", zorder=2)
+        ax.set_ylabel("rows")
+    else:
+        ax.set_yticks([])
+    height = 0.06 * (ax.get_ylim()[1] if rows is not None else 1.0)
+    ax.vlines(chosen, 0, height, color=ALARM, linewidth=1.4, label=label, zorder=3)
+    ax.axhline(0, color=GREY, linewidth=0.8)
+    ax.set(xlabel=plain(name), ylim=(0, None))
+    return tidy(ax, grid="")

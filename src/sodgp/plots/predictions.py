@@ -1,0 +1,108 @@
+"""Predictions against what was observed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sodgp.evaluation import LEVEL, Evaluation
+from sodgp.plots.style import ALARM, BAND_Y, GREY, MANY, MEAN, POINT, axes_or_current, tidy, with_unit
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+# More bars than this hide each other.
+_MOST_INTERVALS = 150
+
+
+def plot_predictions(evaluation: Evaluation, target: int = 0, *, unit: str = "", ax: Axes | None = None) -> Axes:
+    """Predicted means against observations, with 90 % intervals; rows outside their interval are crosses.
+
+    Parameters
+    ----------
+    evaluation : sodgp.evaluation.Evaluation
+        Of `sodgp.evaluation.evaluate`.
+    target : int
+        Column of the targets.
+    unit : str
+        Of the target, for the labels.
+    ax : Axes or None
+        None takes the current one.
+
+    Returns
+    -------
+    Axes
+    """
+    ax = axes_or_current(ax)
+    y, mean, low, high = (values[:, target] for values in _columns(evaluation))
+    inside = (y >= low) & (y <= high)
+    ends = np.array([min(y.min(), mean.min()), max(y.max(), mean.max())])
+    ends += np.array([-0.04, 0.04]) * (np.ptp(ends) or 1.0)
+    ax.plot(ends, ends, color="black", linewidth=1.0, linestyle="--", zorder=2.5, label="observed = predicted")
+    drawn = _spread(y, _MOST_INTERVALS)
+    some = f", {len(drawn):,} of {len(y):,} rows" if len(drawn) < len(y) else ""
+    bars: dict[str, Any] = {"color": BAND_Y, "linewidth": 1.4, "zorder": 2}
+    ax.vlines(y[drawn], low[drawn], high[drawn], label=f"{100 * LEVEL:.0f} % interval{some}", **bars)
+    dots: dict[str, Any] = {"linestyle": "", "zorder": 3, "rasterized": len(y) > MANY}
+    ax.plot(y[inside], mean[inside], marker="o", markersize=3.2, color=POINT, label="inside", **dots)
+    ax.plot(y[~inside], mean[~inside], marker="x", markersize=5, color=ALARM, label=_outside(inside), **dots)
+    ax.set_xlim(*ends)
+    name = evaluation.targets[target]
+    ax.set(xlabel=f"observed {with_unit(name, unit)}", ylabel=f"predicted {with_unit(name, unit)}")
+    return tidy(ax)
+
+
+def plot_residuals(evaluation: Evaluation, target: int = 0, *, unit: str = "", ax: Axes | None = None) -> Axes:
+    """Residuals in predictive standard deviations over the predicted mean: a shape here is something left to learn.
+
+    Parameters
+    ----------
+    evaluation : sodgp.evaluation.Evaluation
+    target : int
+        Column of the targets.
+    unit : str
+        Of the target, for the label.
+    ax : Axes or None
+        None takes the current one.
+
+    Returns
+    -------
+    Axes
+    """
+    ax = axes_or_current(ax)
+    mean, z = evaluation.mean[:, target], evaluation.z[:, target]
+    far = np.abs(z) > 3
+    ax.axhspan(-2, 2, color=BAND_Y, alpha=0.5, linewidth=0, zorder=0, label="about 95 % should be here")
+    ax.axhline(0, color=GREY, linewidth=1.0, zorder=1)
+    dots: dict[str, Any] = {"linestyle": "", "zorder": 3, "rasterized": len(z) > MANY}
+    ax.plot(mean[~far], z[~far], marker="o", markersize=3.2, color=POINT, **dots)
+    if far.any():
+        ax.plot(mean[far], z[far], marker="x", markersize=5, color=ALARM, label=f"beyond 3 ({far.sum():,})", **dots)
+    if len(z) >= 50:
+        centres, middle = _running_median(mean, z)
+        ax.plot(centres, middle, color=MEAN, linewidth=2, zorder=4, label="running median")
+    span = max(3.5, 1.05 * float(np.abs(z).max()))
+    ax.set_ylim(-span, span)
+    name = evaluation.targets[target]
+    ax.set(xlabel=f"predicted {with_unit(name, unit)}", ylabel="residual / predictive std")
+    return tidy(ax, grid="x")
+
+
+def _columns(evaluation: Evaluation) -> tuple[np.ndarray, ...]:
+    return evaluation.y, evaluation.mean, evaluation.low, evaluation.high
+
+
+def _outside(inside: np.ndarray) -> str:
+    return f"outside ({100 * (1 - inside.mean()):.0f} % of rows)"
+
+
+def _spread(values: np.ndarray, count: int) -> np.ndarray:
+    """Indices of at most `count` rows, evenly spaced in rank."""
+    order = np.argsort(values)
+    return order if len(order) <= count else order[np.linspace(0, len(order) - 1, count).astype(int)]
+
+
+def _running_median(x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    parts = np.array_split(np.argsort(x), max(5, min(15, len(x) // 25)))
+    return np.array([np.median(x[part]) for part in parts]), np.array([np.median(y[part]) for part in parts])

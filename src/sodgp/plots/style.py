@@ -1,0 +1,66 @@
+"""One look for all pictures: colours, axes and labels."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+# Okabe-Ito, told apart by all readers; the blues of the bands are of one hue and differ in lightness, also in grey.
+MEAN: Final = "#08306b"
+BAND_Y: Final = "#c6dbef"
+BAND_F: Final = "#4292c6"
+DRAW: Final = "#e69f00"
+ALARM: Final = "#d55e00"
+POINT: Final = "#0072b2"
+GREEN: Final = "#009e73"
+PURPLE: Final = "#cc79a7"
+SKY: Final = "#56b4e9"
+GREY: Final = "#6e6e6e"
+CYCLE: Final = (POINT, DRAW, GREEN, PURPLE, ALARM, SKY)
+
+# Marks without an edge overlap into a stain above so many.
+MANY: Final = 1500
+
+
+def axes_or_current(ax: Axes | None) -> Any:
+    """The Axes that was given, or Matplotlib's current one."""
+    if ax is not None:
+        return ax
+    import matplotlib.pyplot as plt
+
+    return plt.gca()
+
+
+def tidy(ax: Any, *, grid: str = "both") -> Any:
+    """Two spines instead of four, and a faint grid behind the marks (``"x"``, ``"y"``, ``"both"`` or ``""``)."""
+    for side in ("top", "right"):
+        ax.spines[side].set_visible(False)
+    if grid:
+        ax.grid(axis=grid, color="0.9", linewidth=0.8)
+    ax.set_axisbelow(True)
+    return ax
+
+
+def with_unit(name: str, unit: str) -> str:
+    """``name (unit)``, or the name alone.
+
+    Examples
+    --------
+    >>> with_unit("load", "kW"), with_unit("y", "")
+    ('load (kW)', 'y')
+    """
+    return f"{plain(name)} ({plain(unit)})" if unit else plain(name)
+
+
+def plain(text: str, limit: int = 40) -> str:
+    r"""Text from data for a label: dollar signs are no mathematics there, and long names are cut.
+
+    Examples
+    --------
+    >>> plain("price in $"), plain("a" * 50, 10)
+    ('price in \\$', 'aaaaaaaaa…')
+    """
+    shown = text if len(text) <= limit else f"{text[: limit - 1]}…"
+    return shown.replace("$", r"\$").replace("\n", " ")
