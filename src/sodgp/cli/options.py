@@ -144,12 +144,21 @@ OPTIONS: Final[dict[str, Option]] = {
     "hidden_mean": Option(TEXT, "Mean of hidden layers: linear or zero", "linear", choices=("linear", "zero")),
     "tie_label_noise": Option(FLAG, "Label noise of q equal to the likelihood's", "tied", panel=_SWITCHES),
     "learn_inducing_inputs": Option(FLAG, "Train inducing inputs (dsvi, sghmc)", "trained", panel=_SWITCHES),
+    "noise": Option(
+        TEXT,
+        "homoscedastic, or heteroscedastic: noise that depends on the inputs (sod)",
+        "homoscedastic",
+        choices=("homoscedastic", "heteroscedastic"),
+    ),
     "jitter": Option(JITTER, "Added to covariance diagonals, relative to their mean", "1e-6, float32: 1e-4"),
     "max_iter": Option(INTEGER, "Steps of training", "1000", panel=_TRAINING),
     "batch_size": Option(INTEGER, "Rows that a step sees, the subset counted in", "2000", panel=_TRAINING),
     "learning_rate": Option(NUMBER, "Of Adam", "0.03", panel=_TRAINING),
     "schedule": Option(
         TEXT, "Learning rate: cosine or constant", "cosine", choices=("cosine", "constant"), panel=_TRAINING
+    ),
+    "predictive_weight": Option(
+        NUMBER, "From 0, the bound, to 1, the log predictive density of the rest (sod, dsvi)", "0.0", panel=_TRAINING
     ),
     "n_samples": Option(INTEGER, "Monte Carlo samples of a training step", "10", panel=_TRAINING),
     "n_predict_samples": Option(INTEGER, "Monte Carlo samples of a prediction", "50", panel=_TRAINING),

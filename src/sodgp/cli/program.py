@@ -275,7 +275,11 @@ def _print_summary(about: dict[str, Any]) -> None:
         _line("bound", f"{about['bound']:.2f} nats after {about['iterations']} steps ({about['stopped']})")
     if about["rollbacks"]:
         _line("rollbacks", str(about["rollbacks"]))
-    _line("noise std", ", ".join(f"{name} {value:.4g}" for name, value in about["noise_std"].items()))
+    varies = about["options"].get("noise") == "heteroscedastic"
+    _line(
+        "noise std",
+        ("typical " if varies else "") + ", ".join(f"{name} {value:.4g}" for name, value in about["noise_std"].items()),
+    )
 
 
 def _print_json(content: dict[str, Any]) -> None:
