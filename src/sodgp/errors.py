@@ -127,6 +127,25 @@ class SamplerDivergedError(NumericalError):
     """
 
 
+class ResourceError(SodgpError, MemoryError):
+    """More memory is needed than there is.
+
+    Parameters
+    ----------
+    message : str
+        What needs it, how much, how much there is, and what to try.
+    needed : int or None
+        Bytes, where they could be estimated.
+    available : int or None
+        Bytes, where they are known.
+    """
+
+    def __init__(self, message: str, *, needed: int | None, available: int | None) -> None:
+        super().__init__(message)
+        self.needed = needed
+        self.available = available
+
+
 class ModelFileError(SodgpError, ValueError):
     """A model file that is missing, damaged, from a newer version, or not a model file.
 

@@ -20,7 +20,7 @@ from sodgp.inference.base import TrainingSet
 from sodgp.layers.means import linear_weights, zero_weights
 from sodgp.model import DeepGP
 from sodgp.prediction import Predictions
-from sodgp.replicates import fit_replicates
+from sodgp.replicates import fit_replicates, training_memory
 from sodgp.subset import get_selector
 from sodgp.training.carry import Subset
 from sodgp.training.loop import History
@@ -255,6 +255,8 @@ class DeepGPRegressor(Predictions, MultiOutputMixin, RegressorMixin, BaseEstimat
             For data that cannot be used; the message names columns and rows.
         ConfigurationError
             For options that are unknown, out of range, or not used by the chosen method.
+        ResourceError
+            When training needs more memory than there is; the message says how much.
         NumericalError
             When training ran away and could not be brought back; the last good parameters are kept in ``model_`` (with
             several restarts, nothing is kept).
@@ -271,7 +273,7 @@ class DeepGPRegressor(Predictions, MultiOutputMixin, RegressorMixin, BaseEstimat
         before = dict(vars(self))
         try:
             problem, settings = self._prepare(X, y)
-            with cpu_threads(self.n_threads):
+            with cpu_threads(self.n_threads), training_memory(self._method, [problem], settings):
                 ((model, history),) = fit(self._method, [problem], settings)
         except NumericalError as error:
             # Nothing of an earlier fit may be left: it would predict with the scaling of this one.

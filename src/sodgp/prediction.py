@@ -13,6 +13,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
+from sodgp import resources
 from sodgp.draws import FreshDraws, SharedDraws
 from sodgp.errors import InputError
 from sodgp.inference.base import Inference
@@ -22,8 +23,6 @@ from sodgp.validation import check_integer, check_predict_data, cpu_threads
 
 FloatArray = NDArray[np.float64]
 
-# Numbers in the largest tensor of a prediction: 64 MB in float64.
-_CHUNK_ELEMENTS = 2**23
 _MAX_JOINT_ROWS = 1000
 
 
@@ -103,7 +102,7 @@ class Predictions:
         >>> bool((model.predict_distribution(X, latent=True).std < model.predict_distribution(X).std).all())
         True
         """
-        return GaussianMixture.concatenate(list(self._mixtures(X, latent=latent)))
+        return GaussianMixture.concatenate(list(self._mixtures(X, latent=latent, keep=True)))
 
     def sample_y(self, X: Any, n_samples: int = 1, random_state: Any = 0, *, latent: bool = False) -> FloatArray:
         """Draw whole functions: rows of one draw belong together.
@@ -142,20 +141,34 @@ class Predictions:
         scaled = draws.permute(2, 1, 0).numpy() * self._y_scaler.scale_[:, None] + self._y_scaler.mean_[:, None]
         return scaled[:, 0] if self._y_is_vector else scaled
 
-    def _mixtures(self, X: Any, *, latent: bool) -> Iterator[GaussianMixture]:
-        """The predictive distribution in chunks of rows: memory stays bounded for any number of rows."""
+    def _mixtures(self, X: Any, *, latent: bool, keep: bool = False) -> Iterator[GaussianMixture]:
+        """The predictive distribution in chunks of rows: memory stays bounded for any number of rows.
+
+        `keep` says that the caller keeps all of them.
+        """
         check_is_fitted(self)
         rows = self._scaled_rows(X)
         count = check_integer("n_predict_samples", self.n_predict_samples, minimum=1)
-        widest = max(layer.q_mean.shape[-2] * layer.q_mean.shape[-1] for layer in self.model_.layers)
-        chunk = max(1, _CHUNK_ELEMENTS // (count * widest))
-        for part in rows.split(chunk):
+        if keep:
+            # Means and variances of all components; for a moment twice, when the chunks are put together.
+            resources.require_memory(
+                32.0 * count * len(rows) * self.model_.n_outputs,
+                torch.device("cpu"),
+                f"a mixture of {count} components for {len(rows)} rows",
+                "predict(X, return_std=True) keeps only two numbers for each row; or give the rows in parts.",
+            )
+        chunk = resources.chunk_rows(self._method, self.model_, count, rows.device)
+
+        def work(chosen: slice) -> GaussianMixture:
+            part = rows[chosen]
             draws = SharedDraws(self._predict_seed, count, dtype=part.dtype, device=part.device)
             with torch.no_grad(), cpu_threads(self.n_threads):
                 mean, variance = self._method.predict(self.model_, *self._anchors(part), part.unsqueeze(0), draws)
                 if not latent:
                     variance = variance + self.model_.noise_at(self._anchors(part)[0], part.unsqueeze(0), draws)
-            yield self._original_units(*torch.broadcast_tensors(mean, variance))
+            return self._original_units(*torch.broadcast_tensors(mean, variance))
+
+        return resources.halving(len(rows), chunk, work, rows.device, "a prediction")
 
     def _joint(self, X: Any, seed: int, count: int, *, latent: bool) -> tuple[Tensor, Tensor]:
         """Mean [T, N, P] and covariance [T, P, N, N] of f or y over rows drawn jointly, scaled, on the CPU."""
@@ -165,6 +178,13 @@ class Predictions:
                 f"joint predictions take at most {_MAX_JOINT_ROWS} rows, not {len(rows)}: their covariance is a full"
                 " matrix. Use predict(..., return_std=True) or predict_distribution, which take any number."
             )
+        # Covariances of all samples, for a moment twice.
+        resources.require_memory(
+            16.0 * count * self.model_.n_outputs * len(rows) ** 2,
+            torch.device("cpu"),
+            f"{count} joint samples over {len(rows)} rows",
+            "Ask for fewer samples or rows at once.",
+        )
         moments = []
         # One sample at a time: a joint draw holds a full covariance for every output of every layer.
         for t in range(count):

@@ -7,12 +7,32 @@ leading replicate axis they share every kernel launch: on a GPU twenty take abou
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import Any
 
 from sodgp.errors import ConfigurationError, NumericalError
-from sodgp.training.run import fit
+from sodgp.inference.base import Inference
+from sodgp.resources import enough_for_training
+from sodgp.training.run import Settings, fit
+from sodgp.training.stacking import Problem
 from sodgp.validation import cpu_threads
+
+
+def training_memory(
+    inference: Inference, problems: Sequence[Problem], settings: Settings
+) -> AbstractContextManager[None]:
+    """A block in which there is memory enough to train on these problems; see `resources.enough_for_training`."""
+    first = problems[0]
+    return enough_for_training(
+        inference,
+        first.architecture,
+        first.data.X_s.shape[-2] + first.data.n_rest,
+        settings.batch_rows,
+        settings.n_samples,
+        device=settings.device,
+        replicates=len(problems),
+    )
 
 
 def fit_replicates(estimators: Sequence[Any], data: Sequence[tuple[Any, Any]], *, capture: bool = True) -> list[Any]:
@@ -64,7 +84,8 @@ def fit_replicates(estimators: Sequence[Any], data: Sequence[tuple[Any, Any]], *
     try:
         prepared = [estimator._prepare(X, y) for estimator, (X, y) in zip(estimators, data, strict=True)]
         problems, settings = [problem for problem, _ in prepared], replace(prepared[0][1], capture=capture)
-        with cpu_threads(estimators[0].n_threads):
+        method = estimators[0]._method
+        with cpu_threads(estimators[0].n_threads), training_memory(method, problems, settings):
             fitted = fit(estimators[0]._method, problems, settings)
     except NumericalError as error:
         # Nothing of an earlier fit may be left: it would predict with the scaling of this one.

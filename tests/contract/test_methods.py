@@ -17,7 +17,7 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler
 
-from sodgp import DeepGPRegressor, prediction
+from sodgp import DeepGPRegressor, resources
 from sodgp.errors import InputError
 
 SIZES = {"subset_size": 8, "n_predict_samples": 6, "max_iter": 8}
@@ -177,7 +177,7 @@ def test_a_row_is_predicted_from_itself_alone(case, monkeypatch):
     assert_allclose(backwards.variance[::-1], whole[1], **close)
     for alone, together in zip(components(model, X_NEW[:1]), whole, strict=True):
         assert_allclose(alone, together[:1], **close)
-    monkeypatch.setattr(prediction, "_CHUNK_ELEMENTS", 1)
+    monkeypatch.setattr(resources, "CHUNK_BYTES", 1)
     for chunked, together in zip(components(model, X_NEW), whole, strict=True):
         assert_allclose(chunked, together, **close)
 
