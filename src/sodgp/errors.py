@@ -14,6 +14,7 @@ __all__ = [
     "ModelFileError",
     "NumericalError",
     "NumericalWarning",
+    "ResourceError",
     "SamplerDivergedError",
     "SodgpError",
     "SodgpWarning",
@@ -138,6 +139,14 @@ class ResourceError(SodgpError, MemoryError):
         Bytes, where they could be estimated.
     available : int or None
         Bytes, where they are known.
+
+    Examples
+    --------
+    >>> from sodgp import DeepGPRegressor
+    >>> model = DeepGPRegressor(max_iter=1, n_predict_samples=10**9).fit([[0.0], [1.0], [2.0]], [0.0, 1.0, 0.0])
+    >>> model.predict([[0.5]])
+    Traceback (most recent call last):
+    sodgp.errors.ResourceError: a prediction needs about ... GB of memory on cpu, and ... GB are free. ...
     """
 
     def __init__(self, message: str, *, needed: int | None, available: int | None) -> None:
