@@ -8,8 +8,11 @@ from __future__ import annotations
 from typing import Any
 
 __all__ = [
+    "CheckpointError",
+    "CheckpointWarning",
     "CholeskyError",
     "ConfigurationError",
+    "GradientError",
     "InputError",
     "ModelFileError",
     "NumericalError",
@@ -118,6 +121,16 @@ class CholeskyError(NumericalError):
         self.condition = condition
 
 
+class GradientError(NumericalError):
+    """A gradient is NaN, infinite or too large to be squared; the step was not taken.
+
+    Examples
+    --------
+    >>> issubclass(GradientError, NumericalError)
+    True
+    """
+
+
 class SamplerDivergedError(NumericalError):
     """A sampler left every sane region, with its own step size and with smaller ones.
 
@@ -167,6 +180,16 @@ class ModelFileError(SodgpError, ValueError):
     """
 
 
+class CheckpointError(SodgpError, ValueError):
+    """A checkpoint that belongs to other data or settings, cannot be read, or has no place to be written.
+
+    Examples
+    --------
+    >>> issubclass(CheckpointError, SodgpError)
+    True
+    """
+
+
 class SodgpWarning(UserWarning):
     """Base class of every warning given by sodgp.
 
@@ -206,4 +229,14 @@ class NumericalWarning(SodgpWarning):
     ...     _ = model.fit([[0.0], [1.0], [2.0]], [0.0, 1.0, 0.0])
     >>> [warning.category.__name__ for warning in caught if issubclass(warning.category, SodgpWarning)]
     ['NumericalWarning']
+    """
+
+
+class CheckpointWarning(SodgpWarning):
+    """A checkpoint could not be written, was damaged, or is missing; training goes on.
+
+    Examples
+    --------
+    >>> issubclass(CheckpointWarning, SodgpWarning)
+    True
     """

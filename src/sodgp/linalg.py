@@ -5,6 +5,9 @@ The jitter is relative to the mean of the diagonal by default, and raised in ste
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, replace
 
 import torch
@@ -14,6 +17,27 @@ from torch import Tensor
 from sodgp.errors import CholeskyError
 
 __all__ = ["Jitter", "cholesky"]
+
+
+@dataclass
+class Climbs:
+    """How many matrices needed more jitter than they were given."""
+
+    count: int = 0
+
+
+# Whoever counts: a factorisation is too deep in the algebra to be handed a counter.
+_COUNTING: ContextVar[Climbs | None] = ContextVar("climbs", default=None)
+
+
+@contextmanager
+def counting(climbs: Climbs) -> Iterator[None]:
+    """Add every matrix that gets more jitter inside the block, in this thread, to `climbs`."""
+    token = _COUNTING.set(climbs)
+    try:
+        yield
+    finally:
+        _COUNTING.reset(token)
 
 
 @dataclass(frozen=True)
@@ -138,6 +162,9 @@ def climb(K: Tensor, jitter: Jitter, layer: int | None, what: str) -> Tensor:
         climbed = torch.where(info > 0, step, climbed)
         extra = jitter.amount * (10.0 ** climbed.to(K.dtype) - 1.0)[..., None, None]
         L, info = torch.linalg.cholesky_ex(K + extra * scale * torch.eye(K.shape[-1], dtype=K.dtype, device=K.device))
+    counter = _COUNTING.get()
+    if step and counter is not None:
+        counter.count += int((climbed > 0).sum())
     return L
 
 
@@ -156,9 +183,10 @@ def _failure(K: Tensor, info: Tensor, jitter: Jitter, layer: int | None, what: s
             " equal in this layer, or the lengthscale has grown far beyond the data"
         )
     top = jitter.amount * 10.0**jitter.steps
+    wider = "dtype='float64', " if K.dtype == torch.float32 else ""
     return CholeskyError(
         f"{what} of {place}sample {sample} could not be factorised with jitter up to {top:.0e}; {cause}."
-        " Try a smaller learning_rate, a smaller subset_size, dtype='float64', or hidden_mean='linear'.",
+        f" Try {wider}a smaller learning_rate, a smaller subset_size, or hidden_mean='linear'.",
         layer=layer,
         sample=sample,
         condition=condition,

@@ -23,6 +23,13 @@ class Batcher:
         Rows of the rest in a batch.
     generators : sequence of torch.Generator
         On the CPU; one for each replicate (one without replicates).
+
+    Attributes
+    ----------
+    order : Tensor of shape [*replicates, N - M], optional
+        The rows of the present pass in their order, None before its first batch,
+    position : int
+        and how many of them were in a batch already.
     """
 
     def __init__(self, data: TrainingSet, batch_rows: int, generators: Sequence[torch.Generator]) -> None:
@@ -33,19 +40,19 @@ class Batcher:
         self.is_full = self.batch_rows == data.n_rest
         shape = (*data.X_r.shape[:-2], self.batch_rows)
         self._rows = torch.zeros(shape, dtype=torch.int64, device=data.X_r.device)
-        self._order: Tensor | None = None
-        self._position = 0
+        self.order: Tensor | None = None
+        self.position = 0
 
     def advance(self) -> None:
         """Choose the rows of the next batch; a pass's last, incomplete batch is dropped."""
         if self.is_full:
             return
-        if self._order is None or self._position + self.batch_rows > self.data.n_rest:
+        if self.order is None or self.position + self.batch_rows > self.data.n_rest:
             orders = [torch.randperm(self.data.n_rest, generator=generator) for generator in self.generators]
             order = torch.stack(orders) if self.data.X_r.dim() > 2 else orders[0]
-            self._order, self._position = order.to(self._rows.device), 0
-        start, self._position = self._position, self._position + self.batch_rows
-        self._rows.copy_(self._order[..., start : self._position])
+            self.order, self.position = order.to(self._rows.device), 0
+        start, self.position = self.position, self.position + self.batch_rows
+        self._rows.copy_(self.order[..., start : self.position])
 
     def batch(self) -> Batch:
         """The present batch, every tensor with the sample axis in place."""
@@ -59,7 +66,11 @@ class Batcher:
 
     def restart(self) -> None:
         """Begin a new pass with the next batch: rows have moved, in place, between subset and rest."""
-        self._order = None
+        self.order = None
+
+    def resume(self, order: Tensor | None, position: int) -> None:
+        """Go on in a pass through the rows in this order, after so many of them; None begins a new pass."""
+        self.order, self.position = None if order is None else order.to(self._rows.device), position
 
     def next(self) -> Batch:
         """Choose the next rows and look them up."""

@@ -13,7 +13,11 @@ import numpy as np
 import torch
 from torch import nn
 
-from sodgp.errors import ConfigurationError, NumericalError, NumericalWarning
+from sodgp.errors import ConfigurationError, GradientError, NumericalError, NumericalWarning
+from sodgp.inference.base import Terms
+from sodgp.linalg import Climbs, counting
+from sodgp.training.guards import GuardedAdam
+from sodgp.training.interrupts import deferred_interrupt
 from sodgp.training.steps import Snapshot, Step
 
 SCHEDULES = ("constant", "cosine")
@@ -30,7 +34,7 @@ class TrainingState:
         Sum of the terms at this iteration (mean over replicates), in nats.
     terms : dict of str to float
     seconds : float
-        Since training began.
+        Since training began; a resumed run counts on.
     learning_rate : float
     model : DeepGP
         Live: look, do not touch.
@@ -45,8 +49,9 @@ class TrainingState:
     model: nn.Module
 
 
-# A callback is called at every logged iteration and ends training by returning True. Where it has a method `close`,
-# that is called when training is over, however it ended.
+# A callback is called at every logged iteration and ends training by returning True. Where it has methods `open` and
+# `close`, these are called when training begins and when it is over, however it ended; with `state` and `restore` it
+# is carried through checkpoints: `state()` gives what JSON can hold, and `restore` takes it back after `open`.
 Callback = Callable[[TrainingState], bool | None]
 
 
@@ -61,12 +66,17 @@ class History:
     terms : dict of str to list of float
     seconds : list of float
     rollbacks : int
-        How often training went back to the last good parameters and halved the step.
+        How often training (or a sampler, also after its burn-in) went back to the last good parameters and halved the
+        step.
     stopped : str
-        Why training ended: ``"max_iter"``, ``"callback"``, ``"interrupted"`` or ``"failed"``.
+        Why training ended: ``"max_iter"``, ``"max_minutes"``, ``"callback"``, ``"interrupted"`` or ``"failed"``.
     reselections : list of dict
         One for each time that the subset was chosen anew: ``iteration``, ``bound_before``, ``bound_after``,
         ``n_changed`` (rows) and ``variant`` (see `sodgp.training.carry.carried`; empty where nothing changed).
+    jitter_climbs : int
+        Covariance matrices that could be factorised with more jitter only.
+    bad_gradients : int
+        Gradients that were not finite, and that Adam therefore never saw; each also rolled training back.
     """
 
     iteration: list[int] = field(default_factory=list)
@@ -76,6 +86,8 @@ class History:
     rollbacks: int = 0
     stopped: str = "max_iter"
     reselections: list[dict[str, Any]] = field(default_factory=list)
+    jitter_climbs: int = 0
+    bad_gradients: int = 0
 
     def log(self, iteration: int, terms: dict[str, float], seconds: float) -> None:
         """Append one entry; an iteration that is run again after a roll-back replaces its own."""
@@ -88,6 +100,84 @@ class History:
         self.seconds.append(seconds)
         for name, value in terms.items():
             self.terms.setdefault(name, []).append(value)
+
+    def safeguards(self) -> str:
+        """One line: which numerical safeguards had to act, and how often."""
+        counts = {
+            "roll-backs, each with half the step": self.rollbacks,
+            "matrices with more jitter": self.jitter_climbs,
+            "gradients that were not finite": self.bad_gradients,
+        }
+        return ", ".join(f"{count} {what}" for what, count in counts.items() if count) or "none needed"
+
+
+@dataclass
+class Course:
+    """Where a run stands between two iterations: with parameters, generators and batches, all that a loop carries.
+
+    Attributes
+    ----------
+    histories : list of History
+        One for each replicate.
+    good : Snapshot
+        What a roll-back restores, with its iteration `good_iteration`.
+    iteration, rollbacks, bad_gradients : int
+    shrink : float
+        What the learning rate is multiplied by: one half to the power of the roll-backs.
+    climbs : Climbs
+    fell_back : bool
+        Whether a recorded or compiled step was given up.
+    seconds : float
+        Of training before this process took over.
+    stopped : str
+        Why it is over; empty while it is not.
+    """
+
+    histories: list[History]
+    good: Snapshot
+    good_iteration: int = 0
+    iteration: int = 0
+    rollbacks: int = 0
+    bad_gradients: int = 0
+    shrink: float = 1.0
+    climbs: Climbs = field(default_factory=Climbs)
+    fell_back: bool = False
+    seconds: float = 0.0
+    stopped: str = ""
+    _began: float = field(default_factory=time.perf_counter)
+
+    @property
+    def elapsed(self) -> float:
+        """Seconds of training, those of earlier processes included."""
+        return self.seconds + self.here
+
+    @property
+    def here(self) -> float:
+        """Seconds of training in this process."""
+        return time.perf_counter() - self._began
+
+    def close(self, stopped: str) -> list[History]:
+        """Write what was counted into the histories."""
+        for history in self.histories:
+            history.rollbacks, history.stopped = self.rollbacks, stopped
+            history.jitter_climbs, history.bad_gradients = self.climbs.count, self.bad_gradients
+        return self.histories
+
+
+class Journal(Protocol):
+    """Keeps a run on disk at intervals, and brings one back."""
+
+    def begin(self, course: Course, step: Step) -> None:
+        """Put a kept run back into the course, the step and everything else, if there is one to continue."""
+        ...
+
+    def is_due(self, count: int) -> bool:
+        """Whether to write after this iteration."""
+        ...
+
+    def write(self, course: Course, step: Step) -> None:
+        """Keep the run as it is."""
+        ...
 
 
 class Change(Protocol):
@@ -142,6 +232,8 @@ def train(
     replicates: int = 1,
     callbacks: Sequence[Callback] = (),
     change: Change | None = None,
+    journal: Journal | None = None,
+    max_seconds: float | None = None,
     log_every: int = 50,
     max_rollbacks: int = 6,
 ) -> list[History]:
@@ -149,7 +241,7 @@ def train(
 
     At every logged iteration the parameters are checked and kept. When the bound or a parameter stops being finite, or
     a covariance cannot be factorised with the largest jitter, training goes back to the last kept parameters and halves
-    the step for the rest of the run. Ctrl-C ends training with a usable model.
+    the step for the rest of the run. Ctrl-C ends training after the present iteration with a usable model.
 
     Parameters
     ----------
@@ -162,6 +254,10 @@ def train(
         Called at logged iterations; one that returns True ends training.
     change : Change, optional
         Made after the iterations that it names, which are logged; training never goes back behind one.
+    journal : Journal, optional
+        Asked after every iteration whether to write, and told to when training is stopped.
+    max_seconds : float, optional
+        Training ends after the iteration in which this process has trained for so long.
     log_every : int
     max_rollbacks : int
         After so many the error is raised, with the last good parameters in place.
@@ -176,84 +272,139 @@ def train(
     NumericalError
         With layer, condition and what to try.
     """
-    histories, began = [History() for _ in range(replicates)], time.perf_counter()
-    rollbacks = 0
-    good, good_iteration, shrink = Snapshot(step.parameters, step.optimizer), 0, 1.0
-    iteration, stopped = 0, "max_iter"
+    course = Course([History() for _ in range(replicates)], Snapshot(step.parameters, step.optimizer))
+    for callback in callbacks:
+        getattr(callback, "open", _nothing)()
+    if journal is not None:
+        journal.begin(course, step)
+    if course.stopped:
+        _close(callbacks)
+        return course.close(course.stopped)
+    stopped, terms = "max_iter", None
     try:
-        while iteration < schedule.max_iter:
-            iteration += 1
-            # In single precision, as a recorded step holds it: both kinds of step then take the same one.
-            rate = float(np.float32(shrink * schedule.at(iteration)))
-            step.set_learning_rate(rate)
-            is_due = change is not None and change.is_due(iteration)
-            is_logged = is_due or iteration % log_every == 0 or iteration in (1, schedule.max_iter)
-            before = Snapshot(step.parameters, step.optimizer) if is_logged else None
-            try:
-                terms = step()
-                if before is None:
+        with deferred_interrupt() as interrupt, counting(course.climbs):
+            while course.iteration < schedule.max_iter:
+                course.iteration += 1
+                iteration = course.iteration
+                # In single precision, as a recorded step holds it: both kinds of step then take the same one.
+                rate = float(np.float32(course.shrink * schedule.at(iteration)))
+                step.set_learning_rate(rate)
+                is_due = change is not None and change.is_due(iteration)
+                is_logged = is_due or iteration % log_every == 0 or iteration in (1, schedule.max_iter)
+                before = Snapshot(step.parameters, step.optimizer) if is_logged else None
+                try:
+                    terms = step()
+                    values = None if before is None else _checked(terms, step)
+                except NumericalError as error:
+                    _go_back(course, step, error, max_rollbacks)
                     continue
-                values = {name: value.double().reshape(-1).tolist() for name, value in terms.items()}
-                _check(values, step.parameters)
-            except NumericalError as error:
-                good.restore(step.parameters, step.optimizer)
-                if step.fall_back():
-                    # Recorded and compiled steps cannot raise the jitter, nor say what failed: plain ones can.
-                    iteration = good_iteration
-                    continue
-                rollbacks += 1
-                if rollbacks > max_rollbacks:
-                    _say_what_was_tried(error, max_rollbacks, good_iteration)
-                    for history in histories:
-                        history.rollbacks, history.stopped = max_rollbacks, "failed"
-                    error.histories = histories
-                    raise
-                iteration, shrink = good_iteration, 0.5 * shrink
-                continue
-            # Not the parameters after the step: nobody has seen a bound of theirs yet.
-            good, good_iteration = before, iteration - 1
-            seconds = time.perf_counter() - began
-            for replicate, history in enumerate(histories):
-                history.log(iteration, {name: value[replicate] for name, value in values.items()}, seconds)
-            means = {name: math.fsum(value) / replicates for name, value in values.items()}
-            state = TrainingState(iteration, schedule.max_iter, math.fsum(means.values()), means, seconds, rate, model)
-            answers = [callback(state) for callback in callbacks]
-            if any(answers):
-                stopped = "callback"
-                break
-            if change is not None and is_due:
-                change(iteration, step, histories)
-                good, good_iteration = Snapshot(step.parameters, step.optimizer), iteration
+                if before is not None and values is not None:
+                    # Not the parameters after the step: nobody has seen a bound of theirs yet.
+                    course.good, course.good_iteration = before, iteration - 1
+                    means = _log(course, values)
+                    bound = math.fsum(means.values())
+                    state = TrainingState(iteration, schedule.max_iter, bound, means, course.elapsed, rate, model)
+                    try:
+                        answers = [callback(state) for callback in callbacks]
+                    except KeyboardInterrupt:
+                        interrupt.requested, answers = True, []
+                    if any(answers):
+                        stopped = course.stopped = "callback"
+                        break
+                    if change is not None and is_due:
+                        change(iteration, step, course.histories)
+                        course.good, course.good_iteration = Snapshot(step.parameters, step.optimizer), iteration
+                is_late = max_seconds is not None and course.here >= max_seconds
+                is_over = iteration < schedule.max_iter and (interrupt.requested or is_late)
+                if journal is not None and (is_over or journal.is_due(iteration)):
+                    journal.write(course, step)
+                if is_over:
+                    stopped = "interrupted" if interrupt.requested else "max_minutes"
+                    break
+            else:
+                course.stopped = "max_iter"
     except KeyboardInterrupt:
-        stopped = "interrupted"
-        if not all(bool(torch.isfinite(p).all()) for p in step.parameters):
-            good.restore(step.parameters, step.optimizer)
+        # In the middle of a step: nothing is written, and the last terms may be of other parameters.
+        stopped, terms = "interrupted", None
+    finally:
+        _close(callbacks)
+    if stopped in ("interrupted", "max_minutes"):
+        _end_early(course, step, terms)
+    if stopped == "interrupted":
         warnings.warn(
-            f"training was interrupted at iteration {iteration}; the model is usable as it is.",
+            f"training was interrupted at iteration {course.iteration}; the model is usable as it is.",
             NumericalWarning,
             stacklevel=2,
         )
-    finally:
-        for callback in callbacks:
-            getattr(callback, "close", _nothing)()
-    for history in histories:
-        history.rollbacks, history.stopped = rollbacks, stopped
-    return histories
+    return course.close(stopped)
+
+
+def _go_back(course: Course, step: Step, error: NumericalError, max_rollbacks: int) -> None:
+    """Restore the last good parameters, and step plainly or half as far from there; the error itself at the end."""
+    course.good.restore(step.parameters, step.optimizer)
+    course.iteration = course.good_iteration
+    course.bad_gradients += isinstance(error, GradientError)
+    if step.fall_back():
+        # Recorded and compiled steps cannot raise the jitter, nor say what failed: plain ones can.
+        course.fell_back = True
+        return
+    if course.rollbacks == max_rollbacks:
+        _say_what_was_tried(error, max_rollbacks, course.good_iteration, step.parameters[0].dtype)
+        error.histories = course.close("failed")
+        raise error
+    course.rollbacks += 1
+    course.shrink *= 0.5
+
+
+def _log(course: Course, values: dict[str, list[float]]) -> dict[str, float]:
+    """Add an entry to every history; the terms' means over replicates."""
+    seconds = course.elapsed
+    for replicate, history in enumerate(course.histories):
+        history.log(course.iteration, {name: value[replicate] for name, value in values.items()}, seconds)
+    return {name: math.fsum(value) / len(value) for name, value in values.items()}
+
+
+def _end_early(course: Course, step: Step, terms: Terms | None) -> None:
+    """Log the last iteration if it was not, or go back to the last good parameters if it went wrong unseen."""
+    try:
+        if terms is not None:
+            values = _checked(terms, step)
+            if course.histories[0].iteration[-1:] != [course.iteration]:
+                _log(course, values)
+        elif not all(bool(torch.isfinite(p).all()) for p in step.parameters):
+            course.good.restore(step.parameters, step.optimizer)
+    except NumericalError:
+        course.good.restore(step.parameters, step.optimizer)
+
+
+def _close(callbacks: Sequence[Callback]) -> None:
+    for callback in callbacks:
+        getattr(callback, "close", _nothing)()
 
 
 def _nothing() -> None:
-    """A callback without `close` has nothing to close."""
+    """A callback without `open` or `close` has nothing to open or close."""
 
 
-def _check(values: dict[str, list[float]], parameters: Sequence[nn.Parameter]) -> None:
+def _checked(terms: Terms, step: Step) -> dict[str, list[float]]:
+    """The terms of every replicate, once they, the parameters and the gradients are known to be finite."""
+    values = {name: value.double().reshape(-1).tolist() for name, value in terms.items()}
     if not all(math.isfinite(number) for value in values.values() for number in value):
         raise NumericalError("the bound is not finite.")
-    if not all(bool(torch.isfinite(p).all()) for p in parameters):
+    if not all(bool(torch.isfinite(p).all()) for p in step.parameters):
         raise NumericalError("a parameter is not finite.")
+    if isinstance(step.optimizer, GuardedAdam) and step.optimizer.look():
+        raise GradientError("a gradient is not finite.")
+    return values
 
 
-def _say_what_was_tried(error: NumericalError, rollbacks: int, iteration: int) -> None:
+def _say_what_was_tried(error: NumericalError, rollbacks: int, iteration: int, dtype: torch.dtype) -> None:
+    narrow = (
+        " The numbers were float32, which has seven digits; dtype='float64' has sixteen and often just works."
+        if dtype == torch.float32
+        else ""
+    )
     error.args = (
         f"{error.args[0]} Training went back {rollbacks} times and halved its step each time; the parameters of"
-        f" iteration {iteration} are kept.",
+        f" iteration {iteration} are kept.{narrow}",
     )

@@ -139,6 +139,21 @@ class Reselector:
             for each in self._replicates
         ]
 
+    @property
+    def chosen(self) -> list[Tensor]:
+        """The present rows of every replicate, [M] each."""
+        return [each.chosen for each in self._replicates]
+
+    @property
+    def generators(self) -> list[torch.Generator]:
+        """Those of the selector, one for each replicate."""
+        return [each.generator for each in self._replicates]
+
+    def put(self, chosen: Sequence[Tensor]) -> None:
+        """Let these rows be the subsets; q stays as it is."""
+        for index, rows in enumerate(chosen):
+            self._place(index, rows)
+
     def _move(self, each: _Replicate, model: DeepGP) -> _Move | None:
         """The best way to a new subset, without taking it; None where the way cannot be computed."""
         X, y = each.X.double(), each.y.double()
@@ -175,14 +190,17 @@ class Reselector:
         batch = Batch(X_s, y_s, X_b, y_b, scale=len(outside) / len(part))
         return float(bound(self.inference.terms(model, batch, draws)))
 
-    def _write(self, index: int, move: _Move) -> None:
+    def _place(self, index: int, chosen: Tensor) -> None:
         each, data = self._replicates[index], self.batcher.data
-        each.chosen = move.rows
+        each.chosen = chosen
         rest = torch.ones(len(each.X), dtype=torch.bool)
-        rest[move.rows] = False
-        for rows, targets in ((move.rows, (data.X_s, data.y_s)), (rest.nonzero().ravel(), (data.X_r, data.y_r))):
+        rest[chosen] = False
+        for rows, targets in ((chosen, (data.X_s, data.y_s)), (rest.nonzero().ravel(), (data.X_r, data.y_r))):
             for values, target in zip((each.X, each.y), targets, strict=True):
                 (target[index] if len(self.singles) > 1 else target).copy_(values[rows.to(values.device)])
+
+    def _write(self, index: int, move: _Move) -> None:
+        self._place(index, move.rows)
         _set(self.model, move.parameters, index if len(self.singles) > 1 else None)
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 
@@ -17,6 +18,7 @@ from sodgp.inference.base import Inference
 from sodgp.inference.sghmc import StochasticGradientHMC
 from sodgp.model import DeepGP
 from sodgp.training.batches import Batcher
+from sodgp.training.journal import CheckpointJournal, Plan
 from sodgp.training.loop import Callback, History, Schedule, train
 from sodgp.training.objective import Objective
 from sodgp.training.posterior import fit_by_sampling
@@ -48,6 +50,10 @@ class Settings:
         Let PyTorch's compiler fuse small operations first: 10 to 60 seconds once, for long runs.
     reselection : Reselection, optional
         When and how to choose the subset anew.
+    max_seconds : float, optional
+        Of training, after which it ends.
+    checkpoint : Plan, optional
+        Where and when to write checkpoints, and which to continue from.
     """
 
     max_iter: int
@@ -60,6 +66,8 @@ class Settings:
     capture: bool = True
     compile: bool = False
     reselection: Reselection | None = None
+    max_seconds: float | None = None
+    checkpoint: Plan | None = None
 
 
 def fit(inference: Inference, problems: Sequence[Problem], settings: Settings) -> list[tuple[DeepGP, History]]:
@@ -85,6 +93,8 @@ def fit(inference: Inference, problems: Sequence[Problem], settings: Settings) -
         For problems of different shapes.
     NumericalError
         When training ran away and could not be brought back.
+    CheckpointError
+        When the checkpoint to continue from belongs to other data or settings.
     """
     singles = [_initial_model(inference, problem, settings) for problem in problems]
     if len(problems) == 1:
@@ -111,20 +121,29 @@ def fit(inference: Inference, problems: Sequence[Problem], settings: Settings) -
                 single.moved_subset = moved
         return [(single.requires_grad_(False).eval(), h) for single, h in zip(singles, histories, strict=True)]
 
+    generators, journal = _generators(seeds, settings.device), None
+    if settings.checkpoint is not None:
+        journal = CheckpointJournal(
+            settings.checkpoint, problems, settings.device, batcher, generators, mover, settings.callbacks
+        )
+    watched: dict[str, Any] = {
+        "callbacks": settings.callbacks,
+        "journal": journal,
+        "max_seconds": settings.max_seconds,
+    }
     try:
         if isinstance(inference, StochasticGradientHMC):
             dtype = problems[0].architecture.dtype
-            generators = _generators(seeds, settings.device)
             fresh = FreshDraws(_one_or_many(generators), inference.n_chains, dtype=dtype, device=settings.device)
             sampler = SamplingStep(model, inference, batcher, fresh, schedule)
             if _is_to_be_recorded(model, settings):
                 sampler.record(generators)
-            histories = fit_by_sampling(sampler, callbacks=settings.callbacks)
+            histories = fit_by_sampling(sampler, **watched)
         else:
-            step = training_step(inference, model, batcher, seeds, settings)
-            histories = train(
-                step, model, schedule, replicates=len(problems), callbacks=settings.callbacks, change=mover
-            )
+            step = training_step(inference, model, batcher, seeds, settings, generators)
+            histories = train(step, model, schedule, replicates=len(problems), change=mover, **watched)
+            if journal is not None and histories[0].stopped in ("max_iter", "callback"):
+                journal.finish(step)
     except NumericalError as error:
         # A model to be sampled is none before it has posterior draws.
         if not isinstance(inference, StochasticGradientHMC):
@@ -143,7 +162,12 @@ def _initial_model(inference: Inference, problem: Problem, settings: Settings) -
 
 
 def training_step(
-    inference: Inference, model: DeepGP, batcher: Batcher, seeds: Sequence[int], settings: Settings
+    inference: Inference,
+    model: DeepGP,
+    batcher: Batcher,
+    seeds: Sequence[int],
+    settings: Settings,
+    generators: list[torch.Generator] | None = None,
 ) -> Step:
     """The whole step of a variational method: batch, draws, forward, backward and Adam.
 
@@ -158,8 +182,10 @@ def training_step(
     seeds : sequence of int
         One for each replicate.
     settings : Settings
+    generators : list of torch.Generator, optional
+        Of the Monte Carlo draws, one for each replicate; else they are made from the seeds.
     """
-    generators = _generators(seeds, settings.device)
+    generators = _generators(seeds, settings.device) if generators is None else generators
     dtype = model.likelihood.raw_noise.dtype
     tape = TapeDraws(_one_or_many(generators), settings.n_samples, dtype=dtype, device=settings.device)
     objective = Objective(inference, model, batcher, tape, compile=settings.compile)

@@ -22,6 +22,7 @@ from sodgp.inference.sghmc import (
 )
 from sodgp.model import DeepGP
 from sodgp.training.batches import Batcher
+from sodgp.training.guards import GuardedAdam
 from sodgp.training.loop import Schedule
 from sodgp.training.steps import Recording, Snapshot, warn_of_no_recording
 
@@ -57,11 +58,8 @@ class SamplingStep:
         like = model.last.q_mean
         # On CUDA the rate is a tensor, which a recorded step reads anew at every replay.
         self._rate = torch.tensor(schedule.learning_rate, device=like.device) if like.is_cuda else None
-        self.optimizer: torch.optim.Optimizer = torch.optim.Adam(
-            hyper_parameters,
-            lr=schedule.learning_rate if self._rate is None else self._rate,
-            fused=True,
-            capturable=like.is_cuda,
+        self.optimizer: torch.optim.Optimizer = GuardedAdam(
+            hyper_parameters, schedule.learning_rate if self._rate is None else self._rate, capturable=like.is_cuda
         )
         origin = flatten([layer.q_mean for layer in model.layers]).unsqueeze(-2)
         origin = origin.expand(*model.replicates, method.n_chains, -1)
@@ -90,6 +88,11 @@ class SamplingStep:
         except RuntimeError as error:
             self.fall_back()
             warn_of_no_recording(error)
+
+    @property
+    def others(self) -> dict[str, Tensor]:
+        """What steps change beside `parameters`, for checkpoints."""
+        return {"first": self._first, "step_size": self.step_size}
 
     def set_learning_rate(self, rate: float) -> None:
         """Use this rate for Adam, and the step size divided by what the loop has divided its rate by."""

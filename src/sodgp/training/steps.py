@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from sodgp.errors import NumericalError, NumericalWarning
 from sodgp.inference.base import Terms
+from sodgp.training.guards import GuardedAdam
 
 _WARM_UP = 3
 
@@ -61,7 +62,7 @@ class EagerStep:
         self.objective = objective
         self.advance = advance
         self.parameters = [p for p in model.parameters() if p.requires_grad]
-        self.optimizer = torch.optim.Adam(self.parameters, lr=learning_rate, fused=True)
+        self.optimizer = GuardedAdam(self.parameters, learning_rate)
 
     def set_learning_rate(self, rate: float) -> None:
         """Use this rate from now on."""
@@ -79,8 +80,8 @@ class EagerStep:
         Raises
         ------
         NumericalError
-            When the bound is not finite; the parameters are then untouched. On a GPU nobody looks at every step: the
-            training loop does, at intervals.
+            When the bound or a gradient is not finite; the parameters are then untouched. On a GPU nobody looks at
+            every step: the training loop does, at intervals.
         """
         self.advance()
         terms = self.objective()
@@ -119,7 +120,7 @@ class CapturedStep:
         self.advance = advance
         self.parameters = [p for p in model.parameters() if p.requires_grad]
         self._rate = torch.tensor(learning_rate, device=self.parameters[0].device)
-        self.optimizer = torch.optim.Adam(self.parameters, lr=self._rate, fused=True, capturable=True)
+        self.optimizer = GuardedAdam(self.parameters, self._rate, capturable=True)
         self._recording: Recording | None = Recording(self._once, self.parameters, self.optimizer, generators)
 
     def set_learning_rate(self, rate: float) -> None:

@@ -1,0 +1,42 @@
+"""Ctrl-C between two iterations instead of in the middle of one, so that what is kept is whole."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from types import FrameType
+
+
+@dataclass
+class Interrupt:
+    """Whether somebody has asked training to stop."""
+
+    requested: bool = False
+
+
+@contextmanager
+def deferred_interrupt() -> Iterator[Interrupt]:
+    """Note the first Ctrl-C inside the block; the second raises KeyboardInterrupt at once, wherever it finds the code.
+
+    Only in the main thread, where Python handles signals, and only in the place of Python's own handler: a program that
+    has put another one there keeps it.
+    """
+    interrupt = Interrupt()
+    is_main = threading.current_thread() is threading.main_thread()
+    if not is_main or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+        yield interrupt
+        return
+
+    def note(number: int, frame: FrameType | None) -> None:
+        if interrupt.requested:
+            signal.default_int_handler(number, frame)
+        interrupt.requested = True
+
+    signal.signal(signal.SIGINT, note)
+    try:
+        yield interrupt
+    finally:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
