@@ -296,7 +296,7 @@ def test_evaluate_needs_the_target(go, table):
     ],
 )
 def test_exit_codes(go, table, tmp_path, monkeypatch, error, code, message):
-    def fail(*_):
+    def fail(*_, **__):
         raise error
 
     monkeypatch.setattr(DeepGPRegressor, "fit", fail)

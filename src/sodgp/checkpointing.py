@@ -79,6 +79,15 @@ def seeds_of(plan: Plan | None, random_state: Any) -> list[int] | None:
     return seeds
 
 
+def check_seed_is_kept(checkpoint: Any, random_state: Any) -> None:
+    """ConfigurationError for several models with a checkpoint whose seeds would be others after a restart."""
+    if checkpoint is not None and not isinstance(random_state, int | np.integer):
+        raise ConfigurationError(
+            f"several models with checkpoint={str(checkpoint)!r} need an integer random_state, not {random_state!r}: a"
+            " resumed fit has to draw the same seeds again."
+        )
+
+
 def _continued(folder: CheckpointFolder) -> Record | None:
     saved = folder.read()
     if saved is None:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import inspect
+import os
+import re
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -26,6 +29,7 @@ from sodgp.layers.subset import COUPLINGS
 from sodgp.linalg import Jitter
 from sodgp.subset import get_selector
 from sodgp.subset.auto import Auto, AutoSize
+from sodgp.training.checkpoints import Cadence
 from sodgp.training.loop import SCHEDULES, Callback
 from sodgp.training.progress import ProgressBar
 from sodgp.training.reselect import Reselection
@@ -122,6 +126,9 @@ class Configuration:
     dtype: torch.dtype
     device: torch.device
     callbacks: Sequence[Callback]
+    max_seconds: float | None
+    checkpoint: Path | None
+    checkpoint_every: Cadence
     _method: Inference
 
     @classmethod
@@ -171,6 +178,9 @@ class Configuration:
             dtype=dtype,
             device=resolve_device(e.device),
             callbacks=_checked_callbacks(e.callbacks, e.verbose, max_iter),
+            max_seconds=None if e.max_minutes is None else 60.0 * check_positive("max_minutes", e.max_minutes),
+            checkpoint=_checked_folder(e.checkpoint),
+            checkpoint_every=_checked_cadence(e.checkpoint_every),
             _method=_METHODS[e.inference](e),
         )
 
@@ -331,3 +341,23 @@ def _checked_callbacks(callbacks: Any, verbose: Any, max_iter: int) -> list[Call
         if not callable(callback):
             raise ConfigurationError(f"callbacks must be functions of a TrainingState, not {callback!r}.")
     return [*checked, ProgressBar(max_iter)] if verbose else checked
+
+
+def _checked_folder(folder: Any) -> Path | None:
+    if folder is None:
+        return None
+    if not isinstance(folder, str | os.PathLike) or not os.fspath(folder):
+        raise ConfigurationError(f"checkpoint must be the path of a folder or None, not {folder!r}.")
+    return Path(folder)
+
+
+def _checked_cadence(every: Any) -> Cadence:
+    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*(s|min|h)\s*", every) if isinstance(every, str) else None
+    if match and float(match[1]) > 0:
+        return Cadence(seconds=float(match[1]) * {"s": 1.0, "min": 60.0, "h": 3600.0}[match[2]])
+    if isinstance(every, str):
+        raise ConfigurationError(
+            f"checkpoint_every={every!r} is not understood; give a number of steps, such as 500, or a time such as"
+            " '90s', '10min' or '2h'."
+        )
+    return Cadence(steps=check_integer("checkpoint_every", every, minimum=1))

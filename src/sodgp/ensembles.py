@@ -10,6 +10,7 @@ from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
+from sodgp.checkpointing import check_seed_is_kept
 from sodgp.errors import ConfigurationError
 from sodgp.estimators import DeepGPRegressor, copy_of
 from sodgp.predictive import GaussianMixture
@@ -49,17 +50,19 @@ class DeepGPEnsemble(MultiOutputMixin, RegressorMixin, BaseEstimator):
         self.n_members = n_members
         self.random_state = random_state
 
-    def fit(self, X: Any, y: Any) -> Self:
+    def fit(self, X: Any, y: Any, *, resume: bool = False) -> Self:
         """Train all members in one program.
 
         Parameters
         ----------
         X : array, data frame or tensor of shape [N, D]
         y : array, data frame or tensor of shape [N] or [N, P]
+        resume : bool
+            Continue from the newest checkpoint in the folder `checkpoint` of the members' estimator.
 
         Raises
         ------
-        InputError, ConfigurationError, NumericalError
+        InputError, ConfigurationError, NumericalError, CheckpointError
             As `DeepGPRegressor.fit`.
 
         Examples
@@ -77,9 +80,10 @@ class DeepGPEnsemble(MultiOutputMixin, RegressorMixin, BaseEstimator):
         if base.warm_start:
             raise ConfigurationError("the members of an ensemble begin anew at every fit: leave warm_start at False.")
         count = check_integer("n_members", self.n_members, minimum=1)
+        check_seed_is_kept(base.checkpoint, self.random_state)
         seeds = check_random_state(self.random_state).randint(2**31 - 1, size=count)
         members = [copy_of(base, random_state=int(seed)) for seed in seeds]
-        self.members_ = fit_replicates(members, [(X, y)] * count)
+        self.members_ = fit_replicates(members, [(X, y)] * count, resume=resume)
         self.n_features_in_ = members[0].n_features_in_
         if hasattr(members[0], "feature_names_in_"):
             self.feature_names_in_ = members[0].feature_names_in_

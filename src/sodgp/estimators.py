@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -14,6 +15,7 @@ from sklearn.utils import check_random_state
 from torch import Tensor
 
 from sodgp.architecture import Architecture
+from sodgp.checkpointing import check_seed_is_kept, plan_for, seeds_of
 from sodgp.configuration import Configuration
 from sodgp.errors import ConfigurationError, InputError, NumericalError
 from sodgp.inference.base import TrainingSet
@@ -23,6 +25,7 @@ from sodgp.prediction import Predictions
 from sodgp.replicates import fit_replicates, training_memory
 from sodgp.subset import get_selector
 from sodgp.training.carry import Subset
+from sodgp.training.journal import Plan
 from sodgp.training.loop import History
 from sodgp.training.run import Settings, fit
 from sodgp.training.stacking import Problem
@@ -128,6 +131,14 @@ class DeepGPRegressor(Predictions, MultiOutputMixin, RegressorMixin, BaseEstimat
         1 shows a progress bar.
     callbacks : list of functions or None, default=None
         Each is called with a `sodgp.training.loop.TrainingState` every 50 iterations; returning True ends training.
+    max_minutes : float or None, default=None
+        Training ends after so many minutes of this call of `fit`, with the model that there is; SGHMC divides them
+        between burn-in and posterior draws.
+    checkpoint : path or None, default=None
+        A folder, for this fit alone, to which training is written at intervals; `fit(X, y, resume=True)` continues from
+        it bit for bit.
+    checkpoint_every : int or str, default="10min"
+        How often: after so many steps, or after a time such as ``"90s"``, ``"10min"`` or ``"2h"``.
 
     Attributes
     ----------
@@ -197,6 +208,9 @@ class DeepGPRegressor(Predictions, MultiOutputMixin, RegressorMixin, BaseEstimat
         random_state: Any = None,
         verbose: int = 0,
         callbacks: Any = None,
+        max_minutes: float | None = None,
+        checkpoint: Any = None,
+        checkpoint_every: Any = "10min",
     ) -> None:
         self.inference = inference
         self.n_layers = n_layers
@@ -233,17 +247,23 @@ class DeepGPRegressor(Predictions, MultiOutputMixin, RegressorMixin, BaseEstimat
         self.random_state = random_state
         self.verbose = verbose
         self.callbacks = callbacks
+        self.max_minutes = max_minutes
+        self.checkpoint = checkpoint
+        self.checkpoint_every = checkpoint_every
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "model_")
 
-    def fit(self, X: Any, y: Any) -> Self:
+    def fit(self, X: Any, y: Any, *, resume: bool = False) -> Self:
         """Train the deep GP.
 
         Parameters
         ----------
         X : array, data frame or tensor of shape [N, D]
         y : array, data frame or tensor of shape [N] or [N, P]
+        resume : bool
+            Continue from the newest checkpoint in the folder `checkpoint`, as if training had never stopped. With none
+            there it begins, with a warning; of a finished fit the model comes back at once.
 
         Returns
         -------
@@ -260,6 +280,9 @@ class DeepGPRegressor(Predictions, MultiOutputMixin, RegressorMixin, BaseEstimat
         NumericalError
             When training ran away and could not be brought back; the last good parameters are kept in ``model_`` (with
             several restarts, nothing is kept).
+        CheckpointError
+            The checkpoint to resume from belongs to other data or options, nothing can be written to its folder, or an
+            unfinished fit there would be lost.
 
         Examples
         --------
@@ -269,10 +292,11 @@ class DeepGPRegressor(Predictions, MultiOutputMixin, RegressorMixin, BaseEstimat
         5
         """
         if check_integer("n_restarts", self.n_restarts, minimum=1) > 1:
-            return self._fit_restarts(X, y)
+            return self._fit_restarts(X, y, resume)
         before = dict(vars(self))
         try:
-            problem, settings = self._prepare(X, y)
+            plan = plan_for(self, resume)
+            problem, settings = self._prepare(X, y, plan)
             with cpu_threads(self.n_threads), training_memory(self._method, [problem], settings):
                 ((model, history),) = fit(self._method, [problem], settings)
         except NumericalError as error:
@@ -287,17 +311,18 @@ class DeepGPRegressor(Predictions, MultiOutputMixin, RegressorMixin, BaseEstimat
             raise
         return self._finish(model, history)
 
-    def _fit_restarts(self, X: Any, y: Any) -> Self:
+    def _fit_restarts(self, X: Any, y: Any, resume: bool) -> Self:
         """Train several times in one program and keep the fit with the best bound."""
         if self.warm_start:
             raise ConfigurationError(
                 f"warm_start=True continues one fit, and n_restarts={self.n_restarts} begins several anew; use one of"
                 " the two."
             )
+        check_seed_is_kept(self.checkpoint, self.random_state)
         seeds = check_random_state(self.random_state).randint(2**31 - 1, size=self.n_restarts)
         tries = [copy_of(self, n_restarts=1, random_state=int(seed)) for seed in seeds]
         try:
-            fit_replicates(tries, [(X, y)] * len(tries))
+            fit_replicates(tries, [(X, y)] * len(tries), resume=resume)
         except NumericalError:
             self.__dict__.pop("model_", None)
             raise
@@ -308,7 +333,7 @@ class DeepGPRegressor(Predictions, MultiOutputMixin, RegressorMixin, BaseEstimat
         self.__dict__.update({name: value for name, value in vars(best).items() if name not in options})
         return self
 
-    def _prepare(self, X: Any, y: Any) -> tuple[Problem, Settings]:
+    def _prepare(self, X: Any, y: Any, plan: Plan | None = None) -> tuple[Problem, Settings]:
         """Check options and data, scale, choose the subset: everything before training."""
         config = Configuration.from_estimator(self)
         start = Start(self.model_, Subset(self._X_s[0], self._y_s[0])) if self._begins_warm else None
@@ -328,7 +353,8 @@ class DeepGPRegressor(Predictions, MultiOutputMixin, RegressorMixin, BaseEstimat
         else:
             self._x_scaler, self._y_scaler = (_with_rows(s, len(X_raw)) for s in (self._x_scaler, self._y_scaler))
         X_scaled, y_scaled = self._x_scaler.transform(X_raw), self._y_scaler.transform(y_columns)
-        seeds = check_random_state(self.random_state).randint(2**31 - 1, size=3)
+        drawn = check_random_state(self.random_state).randint(2**31 - 1, size=3).tolist()
+        seeds = seeds_of(plan, self.random_state) or drawn
         self._predict_seed = int(seeds[2])
 
         X_t, y_t = (torch.as_tensor(values, dtype=torch.float64) for values in (X_scaled, y_scaled))
@@ -372,6 +398,8 @@ class DeepGPRegressor(Predictions, MultiOutputMixin, RegressorMixin, BaseEstimat
             callbacks=config.callbacks,
             compile=check_flag("compile", self.compile),
             reselection=config.reselection(self.subset),
+            max_seconds=config.max_seconds,
+            checkpoint=None if plan is None else replace(plan, seeds=seeds),
         )
         self._method = method
         self._X_s, self._y_s = data.X_s.unsqueeze(0), data.y_s.unsqueeze(0)

@@ -11,6 +11,7 @@ from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import Any
 
+from sodgp.checkpointing import check_seed_is_kept, plan_for
 from sodgp.errors import ConfigurationError, NumericalError
 from sodgp.inference.base import Inference
 from sodgp.resources import enough_for_training
@@ -35,7 +36,9 @@ def training_memory(
     )
 
 
-def fit_replicates(estimators: Sequence[Any], data: Sequence[tuple[Any, Any]], *, capture: bool = True) -> list[Any]:
+def fit_replicates(
+    estimators: Sequence[Any], data: Sequence[tuple[Any, Any]], *, capture: bool = True, resume: bool = False
+) -> list[Any]:
     """Fit every estimator to its own data, all in one program.
 
     Parameters
@@ -46,6 +49,8 @@ def fit_replicates(estimators: Sequence[Any], data: Sequence[tuple[Any, Any]], *
         One for each estimator, with equal numbers of rows and columns.
     capture : bool
         Record the step as a CUDA graph on a CUDA device.
+    resume : bool
+        Continue from the newest checkpoint in the estimators' common folder `checkpoint`, as in `DeepGPRegressor.fit`.
 
     Returns
     -------
@@ -82,7 +87,10 @@ def fit_replicates(estimators: Sequence[Any], data: Sequence[tuple[Any, Any]], *
         raise ConfigurationError("replicates are single fits: leave n_restarts at 1, or fit the estimators one by one.")
     before = [dict(vars(estimator)) for estimator in estimators]
     try:
-        prepared = [estimator._prepare(X, y) for estimator, (X, y) in zip(estimators, data, strict=True)]
+        for estimator in estimators:
+            check_seed_is_kept(estimator.checkpoint, estimator.random_state)
+        plan = plan_for(estimators[0], resume)
+        prepared = [estimator._prepare(X, y, plan) for estimator, (X, y) in zip(estimators, data, strict=True)]
         problems, settings = [problem for problem, _ in prepared], replace(prepared[0][1], capture=capture)
         method = estimators[0]._method
         with cpu_threads(estimators[0].n_threads), training_memory(method, problems, settings):

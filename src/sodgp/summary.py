@@ -50,7 +50,8 @@ def describe(model: DeepGPRegressor) -> dict[str, Any]:
     dict
         ``method``, ``n_layers``, ``widths`` (outputs of every layer), ``kernel``, ``inputs``, ``targets``, ``rows``,
         ``subset_rows`` (inducing points of a layer), ``parameters``, ``bound`` (nats), ``iterations``, ``stopped``,
-        ``rollbacks``, ``seconds`` of training, ``noise_std`` of every target, and ``options``, the estimator's
+        ``rollbacks``, ``jitter_climbs``, ``bad_gradients``, ``safeguards`` (these three in words), ``seconds`` of
+        training, ``noise_std`` of every target, and ``options``, the estimator's
         arguments.
 
     Examples
@@ -80,7 +81,16 @@ def describe(model: DeepGPRegressor) -> dict[str, Any]:
         "iterations": int(model.n_iter_),
         "stopped": history.stopped,
         "rollbacks": history.rollbacks,
+        "jitter_climbs": history.jitter_climbs,
+        "bad_gradients": history.bad_gradients,
+        "safeguards": _safeguards(model),
         "seconds": history.seconds[-1] if history.seconds else None,
         "noise_std": dict(zip(target_names(model), noise_std(model), strict=True)),
         "options": encode_parameters(named),
     }
+
+
+def _safeguards(model: DeepGPRegressor) -> str:
+    """Which numerical safeguards acted; where float32 needed them, that float64 may not."""
+    said = model.history_.safeguards()
+    return f"{said}; dtype='float64' may need none" if model.dtype == "float32" and said != "none needed" else said

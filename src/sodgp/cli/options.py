@@ -88,6 +88,12 @@ JITTER = Kind(
     _or_word(float, "program"),
     lambda value: _is_number(value) or value == "program",
 )
+EVERY = Kind(
+    "a number of steps or a time such as '10min'",
+    "STEPS|TIME",
+    lambda text: int(text) if text.strip().isdigit() else text,
+    lambda value: _is_integer(value) or isinstance(value, str),
+)
 # TOML has no null: the word stands for Python's None.
 THREADS = Kind(
     "an integer or 'none'", "N|none", _or_word(int, "none"), lambda value: _is_integer(value) or value == "none"
@@ -163,6 +169,9 @@ OPTIONS: Final[dict[str, Option]] = {
     "n_samples": Option(INTEGER, "Monte Carlo samples of a training step", "10", panel=_TRAINING),
     "n_predict_samples": Option(INTEGER, "Monte Carlo samples of a prediction", "50", panel=_TRAINING),
     "n_restarts": Option(INTEGER, "Fits from different seeds; the best is kept", "1", panel=_TRAINING),
+    "max_minutes": Option(NUMBER, "Time after which training ends", "none", panel=_TRAINING),
+    "checkpoint": Option(TEXT, "Folder to which training is written at intervals", "none", panel=_TRAINING),
+    "checkpoint_every": Option(EVERY, "How often: steps, or 90s, 10min, 2h", "10min", panel=_TRAINING),
     "random_state": Option(INTEGER, "Fixes every random number", "0", short="seed", panel=_TRAINING),
     "n_posterior_samples": Option(INTEGER, "Posterior draws kept over all chains", "100", panel=_SAMPLING),
     "thinning": Option(INTEGER, "Transitions between two draws", "50", panel=_SAMPLING),

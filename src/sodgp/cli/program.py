@@ -103,6 +103,9 @@ def fit(
         Path | None, typer.Option(help="TOML file; its keys are the options below, data, target and out. Flags win.")
     ] = None,
     as_json: Json = False,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Continue from the newest checkpoint in the folder of --checkpoint.")
+    ] = False,
     verbose: Annotated[
         bool | None, typer.Option("--verbose/--quiet", help="Show progress and a summary.", show_default=False)
     ] = None,
@@ -134,7 +137,7 @@ def fit(
     began = time.perf_counter()
     with progress(model.max_iter, "training", shown=shown) as begin:
         model.set_params(callbacks=[begin("training")])
-        model.fit(X, y.iloc[:, 0] if y.shape[1] == 1 else y)
+        model.fit(X, y.iloc[:, 0] if y.shape[1] == 1 else y, resume=resume)
     seconds = time.perf_counter() - began
     model.set_params(callbacks=None)
     model.target_names_ = list(said["target"])
@@ -273,8 +276,7 @@ def _print_summary(about: dict[str, Any]) -> None:
     _line("parameters", f"{about['parameters']:,}")
     if about["bound"] is not None:
         _line("bound", f"{about['bound']:.2f} nats after {about['iterations']} steps ({about['stopped']})")
-    if about["rollbacks"]:
-        _line("rollbacks", str(about["rollbacks"]))
+    _line("safeguards", about["safeguards"])
     varies = about["options"].get("noise") == "heteroscedastic"
     _line(
         "noise std",

@@ -185,7 +185,7 @@ class CheckpointJournal:
 
     def _refuse_others(self, saved: Record) -> None:
         """CheckpointError that names every difference; a warning for other library versions."""
-        different = _differences(saved.info.get("identity"), self.identity)
+        different = dict.fromkeys(_differences(saved.info.get("identity"), self.identity))
         if different:
             raise CheckpointError(
                 f"the checkpoint in {self.plan.folder.path} belongs to another fit: {'; '.join(different)}. Resume with"
@@ -243,6 +243,8 @@ def _differences(then: Any, now: Any, name: str = "") -> list[str]:
         return []
     if name in ("X", "y", "first subset"):
         return [f"{name} differs"]
+    if name == "seed":
+        return ["random_state differs"]
     if name == "data":
         return ["the number of models differs"]
     if name == "shape":
