@@ -8,6 +8,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
+from test_public_names import public
 
 pytest.importorskip("mkdocs")
 
@@ -74,3 +75,11 @@ def test_formulas_are_mathml_without_unknown_commands(site):
     assert len(formulas) > 100
     assert not [formula for formula in formulas if "\\" in formula or "<mi>&<" in formula]
     assert r"\(" not in re.sub(r"<(pre|code).*?</\1>", "", text, flags=re.DOTALL)
+
+
+def test_every_public_name_has_its_place_in_the_reference(site):
+    text = "".join(page.read_text(encoding="utf-8") for page in (site / "api").glob("*.html"))
+    places = set(re.findall(r'id="(sodgp[\w.]*)"', text))
+    for parameters in public():
+        module, name, value = parameters.values
+        assert {f"{module}.{name}", f"{value.__module__}.{name}"} & places, f"{module}.{name}"

@@ -1,22 +1,23 @@
-"""Every public name has a docstring with a runnable example, and stands in the API reference.
+"""Every public name has a docstring with a runnable example.
 
-Public are the names in ``__all__`` of the modules below. Their examples run as doctests with the rest of the suite.
+Public are the names in ``__all__`` of the modules below. Their examples run as doctests with the rest of the suite, and
+`test_docs_site.py` looks for each of them in the API reference.
 """
 
 import importlib
+import importlib.util
 import inspect
 import re
-from pathlib import Path
 
 import pytest
 
-API = Path(__file__).parents[1] / "docs" / "api"
 MODULES = (
     "sodgp",
     "sodgp.architecture",
     "sodgp.data",
     "sodgp.draws",
     "sodgp.errors",
+    "sodgp.evaluation",
     "sodgp.inference.base",
     "sodgp.inference.diagnostics",
     "sodgp.inference.dsvi",
@@ -33,11 +34,14 @@ MODULES = (
     "sodgp.linalg",
     "sodgp.metrics",
     "sodgp.model",
+    "sodgp.plots",
     "sodgp.presets",
     "sodgp.subset",
     "sodgp.subset.auto",
     "sodgp.training.stacking",
 )
+if importlib.util.find_spec("botorch") is not None:
+    MODULES = (*MODULES, "sodgp.integrations.botorch")
 # Whose methods are what users call.
 USED_DIRECTLY = {"DeepGPRegressor", "DeepGPEnsemble", "GaussianMixture"}
 
@@ -91,15 +95,3 @@ def test_arguments_are_documented(module):
         text = inspect.getdoc(value)
         missing = [p for p in parameters if len(parameters) > 3 and not re.search(rf"\b{p}\b", text)]
         assert not missing, f"{module}.{name}: {missing}"
-
-
-def test_every_public_name_is_in_the_reference():
-    pages = "\n".join(page.read_text(encoding="utf-8") for page in API.glob("*.md"))
-    shown = set(re.findall(r"^::: ([\w.]+)", pages, re.M))
-    for module in MODULES:
-        for name in importlib.import_module(module).__all__:
-            if name.startswith("__"):
-                continue
-            value = getattr(importlib.import_module(module), name)
-            homes = {f"{module}.{name}", module, f"{getattr(value, '__module__', module)}.{name}"}
-            assert homes & shown, f"{module}.{name} is on no page of docs/api"

@@ -14,6 +14,8 @@ from sodgp.estimators import DeepGPRegressor
 from sodgp.predictive import GaussianMixture, tail_probability
 from sodgp.summary import target_names
 
+__all__ = ["Evaluation", "Score", "evaluate", "joined"]
+
 FloatArray = NDArray[np.float64]
 
 LEVEL = 0.9
@@ -32,6 +34,11 @@ class Score:
     value : float
     low, high : float
         Ends of the bootstrap interval; equal to `value` where none was asked for.
+
+    Examples
+    --------
+    >>> Score(0.3, low=0.2, high=0.5).value
+    0.3
     """
 
     value: float
@@ -56,6 +63,15 @@ class Evaluation:
         Log density, continuous ranked probability score and cdf of the mixture at y.
     base_mean, base_std : ndarray
         Mean and standard deviation of the training targets: a forecast that ignores the inputs.
+
+    Examples
+    --------
+    >>> from sodgp import DeepGPRegressor
+    >>> X = np.linspace(-1, 1, 30)[:, None]
+    >>> model = DeepGPRegressor(n_layers=1, max_iter=5, random_state=0).fit(X, X[:, 0])
+    >>> evaluation = evaluate(model, X, X[:, 0])
+    >>> len(evaluation), evaluation.residual.shape
+    (30, (30, 1))
     """
 
     targets: tuple[str, ...]
@@ -220,6 +236,15 @@ def joined(parts: Sequence[Evaluation], order: NDArray[np.int64] | None = None) 
     parts : sequence of Evaluation
     order : array of int or None
         Where each row, in the order of the parts, belongs in the result.
+
+    Examples
+    --------
+    >>> from sodgp import DeepGPRegressor
+    >>> X = np.linspace(-1, 1, 30)[:, None]
+    >>> model = DeepGPRegressor(n_layers=1, max_iter=5, random_state=0).fit(X, X[:, 0])
+    >>> evaluation = evaluate(model, X, X[:, 0])
+    >>> len(joined([evaluation, evaluation]))
+    60
     """
     place = np.arange(sum(map(len, parts))) if order is None else np.argsort(order)
     names = [field.name for field in fields(Evaluation) if field.name != "targets"]

@@ -22,6 +22,8 @@ from sodgp.functions import JointLaw, joint_law
 from sodgp.replicates import fit_replicates
 from sodgp.training.warm import WARM_METHODS
 
+__all__ = ["DeepGPModel", "default_estimator"]
+
 try:
     from botorch.models.model import Model
     from botorch.posteriors.fully_bayesian import MCMC_DIM, GaussianMixturePosterior
@@ -40,7 +42,13 @@ _JITTER = 1e-8
 
 
 def default_estimator() -> DeepGPRegressor:
-    """The estimator of a `DeepGPModel` that is given none: two layers, 16 mixture components, a few seconds a fit."""
+    """The estimator of a `DeepGPModel` that is given none: two layers, 16 mixture components, a few seconds a fit.
+
+    Examples
+    --------
+    >>> default_estimator().n_predict_samples
+    16
+    """
     return DeepGPRegressor(n_layers=2, n_predict_samples=16, max_iter=500, random_state=0)
 
 

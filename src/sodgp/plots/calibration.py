@@ -37,6 +37,17 @@ def plot_coverage(evaluation: Evaluation, target: int = 0, *, ax: Axes | None = 
     Returns
     -------
     Axes
+
+    Examples
+    --------
+    >>> from matplotlib.figure import Figure
+    >>> from sodgp import DeepGPRegressor
+    >>> x = np.linspace(-1, 1, 30)
+    >>> model = DeepGPRegressor(n_layers=1, max_iter=5, random_state=0).fit(x[:, None], np.sign(x))
+    >>> from sodgp.evaluation import evaluate
+    >>> evaluation = evaluate(model, x[:, None], np.sign(x))
+    >>> plot_coverage(evaluation, ax=Figure().subplots()).get_xlabel() != ""
+    True
     """
     ax = axes_or_current(ax)
     levels, count = np.linspace(0.01, 0.99, 99), len(evaluation)
@@ -96,6 +107,17 @@ def plot_pit(evaluation: Evaluation, target: int = 0, *, bins: int | None = None
     Returns
     -------
     Axes
+
+    Examples
+    --------
+    >>> from matplotlib.figure import Figure
+    >>> from sodgp import DeepGPRegressor
+    >>> x = np.linspace(-1, 1, 30)
+    >>> model = DeepGPRegressor(n_layers=1, max_iter=5, random_state=0).fit(x[:, None], np.sign(x))
+    >>> from sodgp.evaluation import evaluate
+    >>> evaluation = evaluate(model, x[:, None], np.sign(x))
+    >>> plot_pit(evaluation, ax=Figure().subplots()).get_xlabel() != ""
+    True
     """
     ax = axes_or_current(ax)
     count = len(evaluation)

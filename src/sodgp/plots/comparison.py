@@ -60,6 +60,19 @@ def plot_comparison(
     ------
     InputError
         No model, an unknown score, or models that met different rows.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from matplotlib.figure import Figure
+    >>> from sodgp import DeepGPRegressor
+    >>> x = np.linspace(-1, 1, 30)
+    >>> model = DeepGPRegressor(n_layers=1, max_iter=5, random_state=0).fit(x[:, None], np.sign(x))
+    >>> from sodgp.evaluation import evaluate
+    >>> evaluation = evaluate(model, x[:, None], np.sign(x))
+    >>> ax = plot_comparison({"one": evaluation, "two": evaluation}, "rmse", ax=Figure().subplots())
+    >>> [label.get_text() for label in ax.get_yticklabels()]
+    ['one', 'two']
     """
     if metric not in _LABELS:
         raise InputError(f"metric={metric!r} is unknown; choose one of {', '.join(map(repr, _LABELS))}.")

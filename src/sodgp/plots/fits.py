@@ -108,6 +108,15 @@ def plot_functions(
     Returns
     -------
     Axes
+
+    Examples
+    --------
+    >>> from matplotlib.figure import Figure
+    >>> from sodgp import DeepGPRegressor
+    >>> x = np.linspace(-1, 1, 30)
+    >>> model = DeepGPRegressor(n_layers=1, max_iter=5, random_state=0).fit(x[:, None], np.sign(x))
+    >>> len(plot_functions(model, x, n_samples=3, ax=Figure().subplots()).lines)
+    3
     """
     ax = axes_or_current(ax)
     x = line(model, x)

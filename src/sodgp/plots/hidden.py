@@ -63,6 +63,15 @@ def plot_hidden(
     ------
     InputError
         The model has no such hidden layer or output, or not one input.
+
+    Examples
+    --------
+    >>> from matplotlib.figure import Figure
+    >>> from sodgp import DeepGPRegressor
+    >>> x = np.linspace(-1, 1, 30)
+    >>> model = DeepGPRegressor(max_iter=5, random_state=0).fit(x[:, None], np.sign(x))
+    >>> len(plot_hidden(model, x, layer=1, n_samples=4, ax=Figure().subplots()).lines) >= 4
+    True
     """
     ax = axes_or_current(ax)
     if model.n_features_in_ != 1:
@@ -115,6 +124,15 @@ def plot_warp(
     ------
     InputError
         The model has no such hidden layer, or fewer than two inputs.
+
+    Examples
+    --------
+    >>> from matplotlib.figure import Figure
+    >>> from sodgp import DeepGPRegressor
+    >>> X = np.random.default_rng(0).uniform(-1, 1, size=(30, 2))
+    >>> model = DeepGPRegressor(max_iter=5, random_state=0).fit(X, np.sign(X[:, 0]))
+    >>> plot_warp(model, 1, X=X, n_samples=3, ax=Figure().subplots()).get_xlabel() != ""
+    True
     """
     if model.n_features_in_ < 2:
         raise InputError("plot_warp needs a model with at least two inputs; see plot_hidden for one.")
@@ -162,6 +180,14 @@ def hidden_draws(model: DeepGPRegressor, X: ArrayLike, layer: int, n_samples: in
     ------
     InputError
         The model has no such hidden layer.
+
+    Examples
+    --------
+    >>> from sodgp import DeepGPRegressor
+    >>> x = np.linspace(-1, 1, 30)
+    >>> model = DeepGPRegressor(max_iter=5, random_state=0).fit(x[:, None], np.sign(x))
+    >>> hidden_draws(model, x[:, None], layer=1, n_samples=4).shape  # [n_samples, N, D_out]
+    (4, 30, 1)
     """
     hidden = list(model.model_.layers)[:-1]
     if not 1 <= layer <= len(hidden):

@@ -43,6 +43,15 @@ def plot_subset(
     Returns
     -------
     Axes
+
+    Examples
+    --------
+    >>> from matplotlib.figure import Figure
+    >>> from sodgp import DeepGPRegressor
+    >>> X = np.random.default_rng(0).uniform(-1, 1, size=(30, 2))
+    >>> model = DeepGPRegressor(max_iter=5, random_state=0).fit(X, np.sign(X[:, 0]))
+    >>> plot_subset(model, X, ax=Figure().subplots()).get_xlabel() != ""
+    True
     """
     ax = axes_or_current(ax)
     chosen, names = subset_inputs(model), feature_names(model)
@@ -86,6 +95,15 @@ def plot_relevance(model: DeepGPRegressor, layer: int = 1, *, most: int = 15, ax
     ------
     InputError
         There is no such layer, or its kernel has not one lengthscale for each input.
+
+    Examples
+    --------
+    >>> from matplotlib.figure import Figure
+    >>> from sodgp import DeepGPRegressor
+    >>> X = np.random.default_rng(0).uniform(-1, 1, size=(30, 2))
+    >>> model = DeepGPRegressor(max_iter=5, random_state=0).fit(X, np.sign(X[:, 0]))
+    >>> len(plot_relevance(model, ax=Figure().subplots()).patches)  # a bar for each input
+    2
     """
     ax = axes_or_current(ax)
     values = relevance(model, layer)
@@ -118,6 +136,14 @@ def relevance(model: DeepGPRegressor, layer: int = 1) -> FloatArray:
     ------
     InputError
         There is no such layer, or its kernel has not one lengthscale for each input.
+
+    Examples
+    --------
+    >>> from sodgp import DeepGPRegressor
+    >>> X = np.random.default_rng(0).uniform(-1, 1, size=(30, 2))
+    >>> model = DeepGPRegressor(max_iter=5, random_state=0).fit(X, np.sign(X[:, 0]))
+    >>> relevance(model, layer=1).shape
+    (2,)
     """
     layers = list(model.model_.layers)
     if not 1 <= layer <= len(layers):

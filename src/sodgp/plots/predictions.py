@@ -33,6 +33,17 @@ def plot_predictions(evaluation: Evaluation, target: int = 0, *, unit: str = "",
     Returns
     -------
     Axes
+
+    Examples
+    --------
+    >>> from matplotlib.figure import Figure
+    >>> from sodgp import DeepGPRegressor
+    >>> x = np.linspace(-1, 1, 30)
+    >>> model = DeepGPRegressor(n_layers=1, max_iter=5, random_state=0).fit(x[:, None], np.sign(x))
+    >>> from sodgp.evaluation import evaluate
+    >>> evaluation = evaluate(model, x[:, None], np.sign(x))
+    >>> plot_predictions(evaluation, unit="kW", ax=Figure().subplots()).get_ylabel()
+    'predicted y (kW)'
     """
     ax = axes_or_current(ax)
     y, mean, low, high = (values[:, target] for values in _columns(evaluation))
@@ -69,6 +80,17 @@ def plot_residuals(evaluation: Evaluation, target: int = 0, *, unit: str = "", a
     Returns
     -------
     Axes
+
+    Examples
+    --------
+    >>> from matplotlib.figure import Figure
+    >>> from sodgp import DeepGPRegressor
+    >>> x = np.linspace(-1, 1, 30)
+    >>> model = DeepGPRegressor(n_layers=1, max_iter=5, random_state=0).fit(x[:, None], np.sign(x))
+    >>> from sodgp.evaluation import evaluate
+    >>> evaluation = evaluate(model, x[:, None], np.sign(x))
+    >>> plot_residuals(evaluation, unit="kW", ax=Figure().subplots()).get_ylabel()
+    'residual / predictive std'
     """
     ax = axes_or_current(ax)
     mean, z = evaluation.mean[:, target], evaluation.z[:, target]
