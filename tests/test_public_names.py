@@ -38,6 +38,8 @@ MODULES = (
     "sodgp.presets",
     "sodgp.subset",
     "sodgp.subset.auto",
+    "sodgp.training.loop",
+    "sodgp.training.run",
     "sodgp.training.stacking",
 )
 if importlib.util.find_spec("botorch") is not None:

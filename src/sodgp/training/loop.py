@@ -20,6 +20,8 @@ from sodgp.training.guards import GuardedAdam
 from sodgp.training.interrupts import deferred_interrupt
 from sodgp.training.steps import Snapshot, Step
 
+__all__ = ["History", "Schedule", "TrainingState"]
+
 SCHEDULES = ("constant", "cosine")
 
 
@@ -38,6 +40,15 @@ class TrainingState:
     learning_rate : float
     model : DeepGP
         Live: look, do not touch.
+
+    Examples
+    --------
+    >>> from sodgp import DeepGPRegressor
+    >>> seen = []
+    >>> model = DeepGPRegressor(n_layers=1, max_iter=100, callbacks=[lambda state: seen.append(state.iteration)])
+    >>> _ = model.fit([[0.0], [1.0], [2.0]], [0.0, 1.0, 0.0])
+    >>> seen
+    [1, 50, 100]
     """
 
     iteration: int
@@ -77,6 +88,13 @@ class History:
         Covariance matrices that could be factorised with more jitter only.
     bad_gradients : int
         Gradients that were not finite, and that Adam therefore never saw; each also rolled training back.
+
+    Examples
+    --------
+    >>> history = History()
+    >>> history.log(1, {"rest": -30.0, "kl_last": -2.0}, seconds=0.1)
+    >>> history.bound, history.terms
+    ([-32.0], {'rest': [-30.0], 'kl_last': [-2.0]})
     """
 
     iteration: list[int] = field(default_factory=list)
@@ -204,6 +222,12 @@ class Schedule:
     max_iter : int
     hold : float
         Share of the run before the fall.
+
+    Examples
+    --------
+    >>> schedule = Schedule(0.03, "cosine", max_iter=1000)
+    >>> schedule.at(500), round(schedule.at(1000), 6)
+    (0.03, 0.0003)
     """
 
     learning_rate: float

@@ -28,6 +28,8 @@ from sodgp.training.stacking import Problem, stack, stack_data, unstack
 from sodgp.training.steps import CapturedStep, EagerStep, Step, warn_of_no_recording
 from sodgp.training.warm import warm
 
+__all__ = ["Settings", "fit"]
+
 
 @dataclass(frozen=True)
 class Settings:
@@ -54,6 +56,12 @@ class Settings:
         Of training, after which it ends.
     checkpoint : Plan, optional
         Where and when to write checkpoints, and which to continue from.
+
+    Examples
+    --------
+    >>> cpu = torch.device("cpu")
+    >>> Settings(10, batch_rows=5, n_samples=5, learning_rate=0.03, schedule="cosine", device=cpu).compile
+    False
     """
 
     max_iter: int
@@ -95,6 +103,19 @@ def fit(inference: Inference, problems: Sequence[Problem], settings: Settings) -
         When training ran away and could not be brought back.
     CheckpointError
         When the checkpoint to continue from belongs to other data or settings.
+
+    Examples
+    --------
+    >>> from sodgp.architecture import Architecture
+    >>> from sodgp.inference.base import TrainingSet
+    >>> from sodgp.inference.sod import SubsetOfData
+    >>> X = torch.linspace(-1, 1, 20, dtype=torch.float64)[:, None]
+    >>> data = TrainingSet(X[::4], X[::4].sign(), X[1::4], X[1::4].sign())
+    >>> cpu = torch.device("cpu")
+    >>> settings = Settings(10, batch_rows=5, n_samples=5, learning_rate=0.03, schedule="cosine", device=cpu)
+    >>> ((model, history),) = fit(SubsetOfData(), [Problem(Architecture(1, 1, 5, []), data, seed=0)], settings)
+    >>> history.iteration, len(model.layers)
+    ([1, 10], 1)
     """
     singles = [_initial_model(inference, problem, settings) for problem in problems]
     if len(problems) == 1:
