@@ -71,6 +71,10 @@ class Architecture:
     initialization : Initialization
     jitter : Jitter
     replicates : torch.Size
+    known_noise : Tensor of shape [*replicates, P], optional
+        Noise variance of the likelihood where it is known, which is then not trained.
+    label_precision : Tensor of shape [*replicates, M, P], optional
+        With it: `known_noise` over the noise variance of every row of the subset.
 
     Examples
     --------
@@ -91,6 +95,8 @@ class Architecture:
     jitter: Jitter = field(default_factory=Jitter)
     dtype: torch.dtype = torch.float64
     replicates: torch.Size = field(default_factory=torch.Size)
+    known_noise: Tensor | None = None
+    label_precision: Tensor | None = None
 
     @property
     def widths(self) -> list[int]:

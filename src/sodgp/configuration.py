@@ -199,6 +199,21 @@ class Configuration:
             )
         return Reselection(self.reselect_every, self.max_iter // 2, get_selector(subset))
 
+    def check_known_noise(self) -> None:
+        """Raise ConfigurationError unless the options go together with noise variances that are known."""
+        if self.inference != "sod":
+            raise ConfigurationError(
+                f"noise_variance is for inference='sod'; inference={self.inference!r} trains one noise for all rows."
+            )
+        if getattr(self._method, "heteroscedastic", False):
+            raise ConfigurationError("noise_variance is known noise, and noise='heteroscedastic' learns it: use one.")
+        if not self.tie_label_noise:
+            raise ConfigurationError(
+                "noise_variance is the noise of labels and likelihood: leave tie_label_noise at True."
+            )
+        if self.reselect_every is not None:
+            raise ConfigurationError("noise_variance needs a subset that stays: leave reselect_every at None.")
+
     def automatic_size(self, X: Tensor) -> AutoSize | None:
         """What ``subset_size="auto"`` chooses for the scaled inputs X [N, D]; None for another `subset_size`."""
         if not isinstance(self.subset_size, Auto):
@@ -281,6 +296,8 @@ def _check_warm_start(estimator: Any) -> None:
             f"warm_start=True has no meaning for inference={estimator.inference!r}, whose parameters belong to the rows"
             f" or chains of one fit; use one of {', '.join(map(repr, WARM_METHODS))}, or warm_start=False."
         )
+    if estimator.noise != "homoscedastic":
+        raise ConfigurationError("warm_start=True does not carry noise that varies: use noise='homoscedastic'.")
 
 
 def _checked_size(size: Any) -> int | str | Auto | None:

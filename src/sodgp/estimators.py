@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from dataclasses import replace
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import torch
@@ -20,6 +20,7 @@ from sodgp.configuration import Configuration
 from sodgp.errors import ConfigurationError, InputError, NumericalError
 from sodgp.inference.base import TrainingSet
 from sodgp.layers.means import linear_weights, zero_weights
+from sodgp.layers.subset import NOISE_FLOOR
 from sodgp.model import DeepGP
 from sodgp.prediction import Predictions
 from sodgp.replicates import fit_replicates, training_memory
@@ -30,7 +31,7 @@ from sodgp.training.loop import History
 from sodgp.training.run import Settings, fit
 from sodgp.training.stacking import Problem
 from sodgp.training.warm import Start, kept_directions
-from sodgp.validation import check_fit_data, check_flag, check_integer, cpu_threads
+from sodgp.validation import check_fit_data, check_flag, check_integer, check_noise_variance, cpu_threads
 
 FloatArray = NDArray[np.float64]
 
@@ -254,13 +255,16 @@ class DeepGPRegressor(Predictions, MultiOutputMixin, RegressorMixin, BaseEstimat
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "model_")
 
-    def fit(self, X: Any, y: Any, *, resume: bool = False) -> Self:
+    def fit(self, X: Any, y: Any, noise_variance: Any = None, *, resume: bool = False) -> Self:
         """Train the deep GP.
 
         Parameters
         ----------
         X : array, data frame or tensor of shape [N, D]
         y : array, data frame or tensor of shape [N] or [N, P]
+        noise_variance : float, or array of shape [N] or [N, P], optional
+            For ``"sod"``: the noise variance of every observation, in squared units of y, where it is known. It then
+            takes the place of the trained noise; predictions of y at new rows have the mean of the known ones.
         resume : bool
             Continue from the newest checkpoint in the folder `checkpoint`, as if training had never stopped. With none
             there it begins, with a warning; of a finished fit the model comes back at once.
@@ -292,11 +296,11 @@ class DeepGPRegressor(Predictions, MultiOutputMixin, RegressorMixin, BaseEstimat
         5
         """
         if check_integer("n_restarts", self.n_restarts, minimum=1) > 1:
-            return self._fit_restarts(X, y, resume)
+            return self._fit_restarts(X, y, noise_variance, resume)
         before = dict(vars(self))
         try:
             plan = plan_for(self, resume)
-            problem, settings = self._prepare(X, y, plan)
+            problem, settings = self._prepare(X, y, noise_variance, plan=plan)
             with cpu_threads(self.n_threads), training_memory(self._method, [problem], settings):
                 ((model, history),) = fit(self._method, [problem], settings)
         except NumericalError as error:
@@ -311,7 +315,7 @@ class DeepGPRegressor(Predictions, MultiOutputMixin, RegressorMixin, BaseEstimat
             raise
         return self._finish(model, history)
 
-    def _fit_restarts(self, X: Any, y: Any, resume: bool) -> Self:
+    def _fit_restarts(self, X: Any, y: Any, noise_variance: Any, resume: bool) -> Self:
         """Train several times in one program and keep the fit with the best bound."""
         if self.warm_start:
             raise ConfigurationError(
@@ -322,7 +326,7 @@ class DeepGPRegressor(Predictions, MultiOutputMixin, RegressorMixin, BaseEstimat
         seeds = check_random_state(self.random_state).randint(2**31 - 1, size=self.n_restarts)
         tries = [copy_of(self, n_restarts=1, random_state=int(seed)) for seed in seeds]
         try:
-            fit_replicates(tries, [(X, y)] * len(tries), resume=resume)
+            fit_replicates(tries, [(X, y, noise_variance)] * len(tries), resume=resume)
         except NumericalError:
             self.__dict__.pop("model_", None)
             raise
@@ -333,7 +337,9 @@ class DeepGPRegressor(Predictions, MultiOutputMixin, RegressorMixin, BaseEstimat
         self.__dict__.update({name: value for name, value in vars(best).items() if name not in options})
         return self
 
-    def _prepare(self, X: Any, y: Any, plan: Plan | None = None) -> tuple[Problem, Settings]:
+    def _prepare(
+        self, X: Any, y: Any, noise_variance: Any = None, *, plan: Plan | None = None
+    ) -> tuple[Problem, Settings]:
         """Check options and data, scale, choose the subset: everything before training."""
         config = Configuration.from_estimator(self)
         start = Start(self.model_, Subset(self._X_s[0], self._y_s[0])) if self._begins_warm else None
@@ -370,7 +376,8 @@ class DeepGPRegressor(Predictions, MultiOutputMixin, RegressorMixin, BaseEstimat
             generator = torch.Generator().manual_seed(int(seeds[0]))
             chosen = get_selector(self.subset).select(X_t, y_t, size, None, generator)
             self.subset_indices_ = chosen.numpy()
-        data = _split(X_t, y_t, chosen, config.dtype)
+        known = self._known_noise(config, noise_variance, y_scaled.shape)
+        data = _split(X_t, y_t, chosen, config.dtype, known)
 
         widths = config.hidden_widths(X_raw.shape[1])
         weights = (linear_weights if config.hidden_mean == "linear" else zero_weights)(X_t, widths)
@@ -387,6 +394,8 @@ class DeepGPRegressor(Predictions, MultiOutputMixin, RegressorMixin, BaseEstimat
             initialization=config.initialization,
             jitter=config.jitter,
             dtype=config.dtype,
+            known_noise=None if known is None else known.mean.to(config.dtype),
+            label_precision=None if known is None else known.precision[chosen].to(config.dtype),
         )
         settings = Settings(
             max_iter=config.max_iter,
@@ -404,6 +413,15 @@ class DeepGPRegressor(Predictions, MultiOutputMixin, RegressorMixin, BaseEstimat
         self._method = method
         self._X_s, self._y_s = data.X_s.unsqueeze(0), data.y_s.unsqueeze(0)
         return Problem(architecture, data, int(seeds[1]), chosen, start), settings
+
+    def _known_noise(self, config: Configuration, variance: Any, shape: tuple[int, ...]) -> KnownNoise | None:
+        """Noise variances in scaled units, where they were given."""
+        if variance is None:
+            return None
+        config.check_known_noise()
+        scaled = check_noise_variance(variance, shape) / self._y_scaler.scale_**2
+        values = torch.as_tensor(scaled).clamp_min(NOISE_FLOOR)
+        return KnownNoise(values.mean(0), values.mean(0) / values)
 
     @property
     def _begins_warm(self) -> bool:
@@ -468,6 +486,13 @@ class DeepGPRegressor(Predictions, MultiOutputMixin, RegressorMixin, BaseEstimat
         return records.load(cls, path)
 
 
+class KnownNoise(NamedTuple):
+    """Known noise variances in scaled units: their mean [P], and that mean over each of them [N, P]."""
+
+    mean: Tensor
+    precision: Tensor
+
+
 def copy_of(estimator: DeepGPRegressor, **changes: Any) -> DeepGPRegressor:
     """A new estimator with the same options, changed ones apart.
 
@@ -493,7 +518,9 @@ def _with_rows(scaler: StandardScaler, rows: int) -> StandardScaler:
     return scaler
 
 
-def _split(X: Tensor, y: Tensor, chosen: Tensor, dtype: torch.dtype) -> TrainingSet:
+def _split(X: Tensor, y: Tensor, chosen: Tensor, dtype: torch.dtype, noise: KnownNoise | None) -> TrainingSet:
     rest = torch.ones(len(X), dtype=torch.bool)
     rest[chosen] = False
-    return TrainingSet(*(t.to(dtype) for t in (X[chosen], y[chosen], X[rest], y[rest])))
+    precision = None if noise is None else noise.precision[rest].to(dtype)
+    X_s, y_s, X_r, y_r = (t.to(dtype) for t in (X[chosen], y[chosen], X[rest], y[rest]))
+    return TrainingSet(X_s, y_s, X_r, y_r, precision)

@@ -33,6 +33,19 @@ class JointLaw(Protocol):
         ...
 
 
+def noise_of(model: DeepGP, X_s: Tensor, X: Tensor, *, n_samples: int, seed: int) -> Tensor:
+    """Noise variances that broadcast to [*batch, T, q, P] at rows [*batch, q, D], with fixed numbers where they vary.
+
+    Parameters
+    ----------
+    model, X_s, n_samples, seed
+        As in `joint_law`.
+    X : Tensor of shape [*batch, q, D]
+    """
+    draws = PositionDraws(seed + 1, n_samples, dtype=X.dtype, device=X.device)
+    return model.noise_at(X_s, X.unsqueeze(-3), draws)
+
+
 def joint_law(model: DeepGP, method: Inference, X_s: Tensor, y_s: Tensor, *, n_samples: int, seed: int) -> JointLaw:
     """The joint law of f under a trained model.
 
@@ -108,7 +121,7 @@ class GivenSubset:
             self._hidden.append(_Layer.of(layer, Z_s, cond, w, noise))
             Z_s = f_s + noise.sqrt() * draws.subset(size, width)
         last = model.last
-        cond, q_hat, _ = last._label_informed(Points(Z_s, Z_s[..., :0, :]), y_s, label_noise(model))
+        cond, q_hat, _ = last._label_informed(Points(Z_s, Z_s[..., :0, :]), y_s, label_noise(model, X_s))
         self._factor = q_hat.w.factor
         self._last = _Layer.of(last, Z_s, cond, q_hat.w.mean, None)
 

@@ -32,6 +32,8 @@ class DeepGP(gpytorch.Module):
         Start of the likelihood's noise variance, for every output.
     noise_process : NoiseProcess, optional
         Makes the noise depend on the input.
+    known_noise : Tensor of shape [*replicates, P], optional
+        Its value, where it is known and not trained.
     replicates : torch.Size
         Leading axes of independent models.
 
@@ -56,6 +58,7 @@ class DeepGP(gpytorch.Module):
         noise_variance: float = 0.01,
         noise_floor: float = NOISE_FLOOR,
         noise_process: NoiseProcess | None = None,
+        known_noise: Tensor | None = None,
         replicates: torch.Size = torch.Size(),
     ) -> None:
         super().__init__()
@@ -68,7 +71,11 @@ class DeepGP(gpytorch.Module):
             noise_constraint=GreaterThan(noise_floor), batch_shape=torch.Size([*replicates, n_outputs])
         ).to(dtype)
         # As a tensor: GPyTorch turns a bare number into float32 first.
-        self.likelihood.noise = torch.tensor(max(noise_variance, 1.01 * noise_floor), dtype=dtype)
+        start = torch.tensor(noise_variance, dtype=dtype) if known_noise is None else known_noise.unsqueeze(-1)
+        self.likelihood.noise = start.to(dtype).clamp_min(1.01 * noise_floor)
+        self.has_known_noise = known_noise is not None
+        if self.has_known_noise:
+            self.likelihood.raw_noise.requires_grad_(False)
 
     @property
     def noise_variance(self) -> Tensor:
@@ -94,7 +101,8 @@ class DeepGP(gpytorch.Module):
     def n_parameters(self) -> int:
         """Numbers that one replicate trains."""
         own = 0 if self.noise_process is None else self.noise_process.n_parameters
-        return sum(layer.n_parameters for layer in self.layers) + self.n_outputs + own
+        likelihood = 0 if self.has_known_noise else self.n_outputs
+        return sum(layer.n_parameters for layer in self.layers) + likelihood + own
 
     @property
     def is_captureable(self) -> bool:

@@ -247,6 +247,12 @@ def _rebuild(
         jitter=config.jitter,
         dtype=config.dtype,
     )
+    precision = f"layers.{len(widths)}.label_precision"
+    if precision in state:
+        known = tensor_of(state, precision, (M, P), config.dtype)
+        if not bool((known > 0).all()):
+            refuse(_STATE + precision, "not positive")
+        architecture = dataclasses.replace(architecture, known_noise=torch.ones(P), label_precision=known)
     try:
         model = config.method().build(architecture, None, torch.Generator().manual_seed(0))
     except (ModelFileError, MemoryError):

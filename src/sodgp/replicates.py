@@ -37,7 +37,7 @@ def training_memory(
 
 
 def fit_replicates(
-    estimators: Sequence[Any], data: Sequence[tuple[Any, Any]], *, capture: bool = True, resume: bool = False
+    estimators: Sequence[Any], data: Sequence[tuple[Any, ...]], *, capture: bool = True, resume: bool = False
 ) -> list[Any]:
     """Fit every estimator to its own data, all in one program.
 
@@ -45,8 +45,8 @@ def fit_replicates(
     ----------
     estimators : sequence of DeepGPRegressor
         Equal in all options but `random_state` and, where the subset stays, `subset`.
-    data : sequence of (X, y)
-        One for each estimator, with equal numbers of rows and columns.
+    data : sequence of (X, y) or (X, y, noise_variance)
+        Arguments of `fit`, for each estimator, with equal numbers of rows and columns.
     capture : bool
         Record the step as a CUDA graph on a CUDA device.
     resume : bool
@@ -90,7 +90,7 @@ def fit_replicates(
         for estimator in estimators:
             check_seed_is_kept(estimator.checkpoint, estimator.random_state)
         plan = plan_for(estimators[0], resume)
-        prepared = [estimator._prepare(X, y, plan) for estimator, (X, y) in zip(estimators, data, strict=True)]
+        prepared = [e._prepare(*values, plan=plan) for e, values in zip(estimators, data, strict=True)]
         problems, settings = [problem for problem, _ in prepared], replace(prepared[0][1], capture=capture)
         method = estimators[0]._method
         with cpu_threads(estimators[0].n_threads), training_memory(method, problems, settings):

@@ -54,6 +54,35 @@ def check_predict_data(estimator: Any, X: Any) -> FloatArray:
         raise InputError(_explain(error, X, None)) from error
 
 
+def check_noise_variance(values: Any, shape: tuple[int, ...]) -> FloatArray:
+    """Noise variances as a float64 array of the shape [N, P] of the targets; one number or one a row counts for all.
+
+    Raises
+    ------
+    InputError
+        For another shape, text, and values that are negative or not finite.
+    """
+    try:
+        array = np.asarray(_plain(values), dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"noise_variance must hold numbers only: {error}") from error
+    if array.ndim == 1:
+        array = array[:, None]
+    if array.shape not in ((), (shape[0], 1), tuple(shape)):
+        raise InputError(
+            f"noise_variance must be one number, {shape[0]} (one for each row), or have the shape {list(shape)} of y;"
+            f" got {list(np.shape(values))}."
+        )
+    bad = ~np.isfinite(array) | (array < 0)
+    if bad.any():
+        place = np.argwhere(np.atleast_2d(bad))[0].tolist()
+        raise InputError(
+            f"noise_variance is negative or not finite in {int(bad.sum())} place(s), the first in row {place[0]}: give"
+            " variances, in squared units of y."
+        )
+    return np.broadcast_to(array, shape)
+
+
 def check_choice(name: str, value: Any, choices: Sequence[str]) -> None:
     """Raise ConfigurationError unless `value` is one of `choices`."""
     if value not in choices:

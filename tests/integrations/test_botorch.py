@@ -204,6 +204,13 @@ def test_fantasies_are_models_of_their_own(one):
     assert one.fantasize(POINTS[0], sampler, observation_noise=noise).batch_shape == (3, T)
 
 
+def test_noise_that_varies_over_the_inputs():
+    model = make(1, estimator=small(noise="heteroscedastic", max_iter=5))
+    plain, noisy = (model.posterior(POINTS, observation_noise=flag) for flag in (False, True))
+    assert bool((noisy.variance > plain.variance).all())
+    assert model.condition_on_observations(POINTS[0], Y[:2, :1]).train_inputs[0].shape == (16, 2)
+
+
 @pytest.mark.parametrize("method", ["dsvi", "sghmc", "mean_field"])
 def test_other_methods_too(method):
     options = {"n_posterior_samples": 4, "thinning": 2} if method == "sghmc" else {}
@@ -228,3 +235,40 @@ def test_bad_data_are_refused(one):
         DeepGPModel(X, Y, estimator="deep")
     with pytest.raises(ConfigurationError, match="does not know surprise"):
         one.condition_on_observations(X[:1], Y[:1, :1], surprise=1)
+
+
+def test_known_noise_is_taken_as_it_is():
+    """Rows with little noise are believed; the same data without their noises are averaged."""
+    noise = torch.where(torch.arange(14) % 2 == 0, 1e-4, 4.0).double().unsqueeze(-1)
+    wrong = Y[:, :1] + torch.where(noise > 1, 3.0, 0.0)
+    known = DeepGPModel(X, wrong, noise, estimator=small(max_iter=150), refit_iter=10)
+    error = (known.posterior(X.unsqueeze(1)).mixture_mean.reshape(-1, 1) - wrong).abs()
+    assert error[noise < 1].max() < 0.3
+    assert error[noise > 1].mean() > 1.0
+    plain, noisy = (known.posterior(POINTS, observation_noise=flag).mixture_variance for flag in (False, True))
+    torch.testing.assert_close(noisy - plain, noise.mean().expand_as(plain), rtol=1e-6, atol=0)
+    longer = known.condition_on_observations(POINTS[0], torch.zeros(2, 1, dtype=torch.float64))
+    torch.testing.assert_close(longer.train_Yvar[-2:], noise.mean().expand(2, 1))
+    own = torch.full((2, 1), 0.5, dtype=torch.float64)
+    longer = known.condition_on_observations(POINTS[0], torch.zeros(2, 1, dtype=torch.float64), noise=own)
+    assert torch.equal(longer.train_Yvar[-2:], own)
+    fantasies = known.fantasize(POINTS[0], SobolQMCNormalSampler(torch.Size([2]), seed=0), observation_noise=own)
+    assert fantasies.train_Yvar.shape == (2, 16, 1)
+    assert torch.equal(fantasies.train_Yvar[0, -2:], own)
+    with pytest.raises(InputError, match="train_Yvar must have the shape"):
+        DeepGPModel(X, Y, noise)
+
+
+def test_known_noise_passes_through_the_outcome_transform():
+    noise = torch.full_like(Y, 0.04)
+    models = [
+        DeepGPModel(X, Y, noise, estimator=small(subset_size=8), outcome_transform=transform)
+        for transform in (None, Standardize(2))
+    ]
+    ours, theirs = (m.posterior(POINTS, observation_noise=True) for m in models)
+    torch.testing.assert_close(ours.variance, theirs.variance, rtol=1e-3, atol=1e-6)
+
+
+def test_noise_for_a_model_that_trains_its_own_is_refused(one):
+    with pytest.raises(ConfigurationError, match="this model trains its noise"):
+        one.condition_on_observations(X[:1], Y[:1, :1], noise=Y[:1, :1])

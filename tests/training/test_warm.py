@@ -132,6 +132,8 @@ def test_restarts_and_ensembles_refuse():
         fitted(max_iter=1).set_params(warm_start=True, n_restarts=2).fit(X, Y)
     with pytest.raises(ConfigurationError, match="leave warm_start at False"):
         DeepGPEnsemble(DeepGPRegressor(warm_start=True)).fit(X, Y)
+    with pytest.raises(ConfigurationError, match="does not carry noise that varies"):
+        DeepGPRegressor(warm_start=True, noise="heteroscedastic").fit(X, Y)
     with pytest.raises(ConfigurationError, match="warm_start must be True or False"):
         DeepGPRegressor(warm_start="yes").fit(X, Y)
 

@@ -37,6 +37,9 @@ class TrainingSet:
     ----------
     X_s, y_s : Tensor of shape [*replicates, M, D] and [*replicates, M, P]
     X_r, y_r : Tensor of shape [*replicates, N - M, D] and [*replicates, N - M, P]
+    precision_r : Tensor of shape [*replicates, N - M, P], optional
+        Where the noise of every row is known: the likelihood's noise variance over that of the row. Those of the
+        subset are the last layer's `label_precision`.
 
     Examples
     --------
@@ -49,6 +52,7 @@ class TrainingSet:
     y_s: Float[Tensor, "*replicates M P"]
     X_r: Float[Tensor, "*replicates R D"]
     y_r: Float[Tensor, "*replicates R P"]
+    precision_r: Float[Tensor, "*replicates R P"] | None = None
 
     @property
     def n_rest(self) -> int:
@@ -57,7 +61,9 @@ class TrainingSet:
 
     def to(self, device: torch.device | str) -> TrainingSet:
         """The same data on another device."""
-        return TrainingSet(*(t.to(device) for t in (self.X_s, self.y_s, self.X_r, self.y_r)))
+        precision = None if self.precision_r is None else self.precision_r.to(device)
+        X_s, y_s, X_r, y_r = (t.to(device) for t in (self.X_s, self.y_s, self.X_r, self.y_r))
+        return TrainingSet(X_s, y_s, X_r, y_r, precision)
 
 
 class Batch(NamedTuple):
@@ -71,6 +77,8 @@ class Batch(NamedTuple):
         Rows of the rest.
     scale : float
         (N - M) / B: every row of the batch stands for that many.
+    precision_b : Tensor of shape [*replicates, 1, B, P], optional
+        Relative precisions of the rows of the rest, where their noise is known.
 
     Examples
     --------
@@ -85,6 +93,7 @@ class Batch(NamedTuple):
     X_b: Tensor
     y_b: Tensor
     scale: float
+    precision_b: Tensor | None = None
 
 
 @runtime_checkable

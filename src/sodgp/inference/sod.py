@@ -94,6 +94,7 @@ class SubsetOfData:
                 jitter=architecture.jitter,
                 index=index + 1,
                 replicates=architecture.replicates,
+                label_precision=architecture.label_precision if index == last else None,
             )
             layers.append(layer)
         if start.means == "uniform":
@@ -105,13 +106,14 @@ class SubsetOfData:
             n_outputs=architecture.n_outputs,
             noise_variance=start.noise_variance,
             noise_process=_noise_process(architecture) if self.heteroscedastic else None,
+            known_noise=architecture.known_noise,
             replicates=architecture.replicates,
         )
 
     def terms(self, model: DeepGP, batch: Batch, draws: Draws) -> Terms:
         """Named terms of eq. (SOD_Elbo), each of shape [*replicates]."""
         points, kls = model.propagate(Points(batch.X_s, batch.X_b), draws, self.coupling)
-        if model.noise_process is None and not self.predictive_weight:
+        if model.noise_process is None and batch.precision_b is None and not self.predictive_weight:
             last, rest, subset = _constant_noise(model, points, batch)
         else:
             last, rest, subset = self._row_by_row(model, points, batch, draws)
@@ -127,7 +129,10 @@ class SubsetOfData:
     ) -> tuple[Posterior, Tensor, Tensor]:
         """The last layer and the terms ``rest`` and ``subset`` where every row has a noise or a mixture of its own."""
         sigma2 = model.noise_variance[..., None, :]
-        if model.noise_process is None:
+        if batch.precision_b is not None:
+            g_s, g_b = (_known(r) for r in (model.last.label_precision.unsqueeze(-3), batch.precision_b))
+            v = label_noise(model)
+        elif model.noise_process is None:
             g_s = g_b = LogNoise(torch.zeros_like(sigma2), torch.zeros_like(sigma2))
             v = label_noise(model)
         else:
@@ -139,7 +144,7 @@ class SubsetOfData:
         subset = _log_density(batch.y_s, last.subset_mean, 0.0, g_s, sigma2) - 0.5 * spread.sum((-2, -1)).mean(-1)
         rest = _log_density(batch.y_b, last.mean, last.variance, g_b, sigma2)
         if self.predictive_weight:
-            noise = sigma2
+            noise = sigma2 if batch.precision_b is None else sigma2 / batch.precision_b
             if model.noise_process is not None:
                 noise = sigma2 * g_b.draw(draws.rest(batch.y_b.shape[-2], model.n_outputs))
             predictive = mixture_log_density(batch.y_b, last.mean, last.variance + noise)
@@ -165,9 +170,12 @@ class SubsetOfData:
 def label_noise(model: DeepGP, X_s: Tensor | None = None) -> Tensor:
     """The noise v of q_hat, [*replicates, 1, 1 or M, P]: the last layer's own, or the likelihood's where they are tied.
 
-    Where the noise varies, that of every row of the subset, whose inputs are X_s [*replicates, 1, M, D].
+    Where the noise varies, that of every row of the subset, whose inputs are X_s [*replicates, 1, M, D]; so, too, where
+    the noise of every row is known.
     """
     sigma2 = model.noise_variance[..., None, :]
+    if model.last.label_precision is not None:
+        return sigma2 / model.last.label_precision.unsqueeze(-3)
     if model.noise_process is not None and X_s is not None:
         return sigma2 / model.noise_process.at(X_s, X_s[..., :1, :])[0].precision
     if model.last.has_noise:
@@ -187,6 +195,11 @@ def _log_density(y: Tensor, mean: Tensor, variance: Tensor | float, g: LogNoise,
     """E log N(y; f, sigma^2 exp(g)) for f ~ N(mean, variance), summed over rows and outputs, [*replicates]."""
     squares = ((y - mean).square() + variance) * (g.precision / sigma2)
     return (-0.5 * (math.log(2.0 * math.pi) + sigma2.log() + g.mean + squares)).sum((-2, -1)).mean(-1)
+
+
+def _known(precision: Tensor) -> LogNoise:
+    """The log noise, relative to sigma^2, of rows with these relative precisions: nothing about it is uncertain."""
+    return LogNoise(-precision.log(), torch.zeros_like(precision))
 
 
 def _noise_process(architecture: Architecture) -> NoiseProcess:

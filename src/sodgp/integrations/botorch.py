@@ -18,7 +18,7 @@ from torch import Tensor
 
 from sodgp.errors import ConfigurationError, InputError
 from sodgp.estimators import DeepGPRegressor, copy_of
-from sodgp.functions import JointLaw, joint_law
+from sodgp.functions import JointLaw, joint_law, noise_of
 from sodgp.replicates import fit_replicates
 from sodgp.training.warm import WARM_METHODS
 
@@ -59,6 +59,8 @@ class DeepGPModel(Model):
     ----------
     train_X : Tensor of shape [n, d]
     train_Y : Tensor of shape [n, m]
+    train_Yvar : Tensor of shape [n, m], optional
+        Noise variances of the observations, where they are known; else one noise for all is trained.
     estimator : DeepGPRegressor, optional
         The options of the model, `n_predict_samples` being the number T of mixture components. It is not changed. None
         is `default_estimator`. Where its `subset_size` is None all rows are in the subset, up to 64.
@@ -94,6 +96,7 @@ class DeepGPModel(Model):
         self,
         train_X: Tensor,
         train_Y: Tensor,
+        train_Yvar: Tensor | None = None,
         *,
         estimator: DeepGPRegressor | None = None,
         input_transform: Any = None,
@@ -101,7 +104,7 @@ class DeepGPModel(Model):
         refit_iter: int = 200,
     ) -> None:
         super().__init__()
-        _check_data(train_X, train_Y)
+        _check_data(train_X, train_Y, train_Yvar)
         template = default_estimator() if estimator is None else estimator
         if not isinstance(template, DeepGPRegressor):
             raise ConfigurationError(f"estimator must be a DeepGPRegressor or None, not {type(template).__name__}.")
@@ -111,14 +114,13 @@ class DeepGPModel(Model):
         if outcome_transform is not None:
             self.outcome_transform = outcome_transform
             outcome_transform.train()
-            outcome_transform(train_Y)
+            outcome_transform(train_Y, train_Yvar)
             outcome_transform.eval()
         self._fantasy_shape = torch.Size()
         self._outputs: list[int] | None = None
-        self._set_data(train_X, train_Y)
+        self._set_data(train_X, train_Y, train_Yvar)
         fresh = copy_of(template, subset_size=self._subset_size(train_X.shape[-2]))
-        X, Y = self._model_units(train_X, train_Y)
-        self._set_estimators([fresh.fit(X, Y)])
+        self._set_estimators([fresh.fit(*values) for values in self._data_sets()])
         self.eval()
 
     @property
@@ -158,7 +160,8 @@ class DeepGPModel(Model):
         output_indices : list of int, optional
             Outputs to look at.
         observation_noise : bool or Tensor of shape [..., 1 or q, m]
-            True adds the model's noise variance to every point, a tensor these variances (in transformed units).
+            True adds the model's noise variance to every point (the mean of the known ones, where they are known), a
+            tensor these variances (in transformed units).
         posterior_transform : botorch PosteriorTransform, optional
 
         Returns
@@ -173,7 +176,7 @@ class DeepGPModel(Model):
         if isinstance(observation_noise, Tensor):
             covariance = covariance + torch.diag_embed(observation_noise.unsqueeze(MCMC_DIM).mT)
         elif observation_noise:
-            covariance = covariance + torch.diag_embed(noise.mT.expand(*mean.mT.shape))
+            covariance = covariance + torch.diag_embed(noise.mT)
         chosen = list(range(mean.shape[-1])) if self._outputs is None else self._outputs
         if output_indices is not None:
             chosen = [chosen[index] for index in output_indices]
@@ -187,7 +190,9 @@ class DeepGPModel(Model):
                 posterior = GaussianMixturePosterior(posterior.distribution)
         return posterior if posterior_transform is None else posterior_transform(posterior)
 
-    def condition_on_observations(self, X: Tensor, Y: Tensor, **kwargs: Any) -> DeepGPModel:
+    def condition_on_observations(
+        self, X: Tensor, Y: Tensor, noise: Tensor | None = None, **kwargs: Any
+    ) -> DeepGPModel:
         """A model of the training data and new observations, trained on from this one's parameters.
 
         Parameters
@@ -195,6 +200,8 @@ class DeepGPModel(Model):
         X : Tensor of shape [*batch, n', d]
         Y : Tensor of shape [*batch', n', m]
             Batches broadcast. Every element of the common batch gets a model of its own; all train in one program.
+        noise : Tensor of shape [..., n' or 1, m], optional
+            Noise variances of `Y`, for a model with `train_Yvar`; None is the mean of those.
 
         Returns
         -------
@@ -205,15 +212,22 @@ class DeepGPModel(Model):
             raise ConfigurationError(f"condition_on_observations does not know {', '.join(sorted(kwargs))}.")
         if self._outputs is not None:
             raise ConfigurationError("condition the model on observations first, then take a subset of its outputs.")
+        if noise is not None and self.train_Yvar is None:
+            raise ConfigurationError("this model trains its noise: give noise only to a model with train_Yvar.")
         X, Y = X.detach(), Y.detach()
         _check_data(X[(0,) * (X.dim() - 2)], Y[(0,) * (Y.dim() - 2)], like=self)
         batch = torch.broadcast_shapes(X.shape[:-2], Y.shape[:-2], self._fantasy_shape)
-        old_X, old_Y, new_X, new_Y = (t.expand(*batch, *t.shape[-2:]) for t in (self.train_X, self.train_Y, X, Y))
+        new = [X, Y]
+        if self.train_Yvar is not None:
+            variances = self.train_Yvar.mean(-2, keepdim=True) if noise is None else noise.detach()
+            new.append(variances.expand(*batch, *Y.shape[-2:]))
+        old = [self.train_X, self.train_Y, *([] if self.train_Yvar is None else [self.train_Yvar])]
+        joined = [torch.cat([t.expand(*batch, *t.shape[-2:]) for t in pair], -2) for pair in zip(old, new, strict=True)]
         model = copy.copy(self)
         # Not the parent's dictionaries: nn.Module keeps its children and buffers in them.
         model.__dict__ = {k: copy.copy(v) if k.startswith("_") else v for k, v in vars(self).items()}
         model._fantasy_shape = batch
-        model._set_data(torch.cat([old_X, new_X], -2), torch.cat([old_Y, new_Y], -2))
+        model._set_data(*joined)
         parents = [self.estimators[i] for i in self._parents(batch)]
         model._set_estimators(self._refit(parents, list(model._data_sets())))
         return model
@@ -242,6 +256,8 @@ class DeepGPModel(Model):
             samples = sampler(self.posterior(X, observation_noise=noise)).movedim(MCMC_DIM, 1)
         count, n_components = samples.shape[:2]
         component = torch.arange(count, device=samples.device) * n_components // count
+        if self.train_Yvar is not None and observation_noise is not None:
+            kwargs["noise"] = observation_noise
         return self.condition_on_observations(X, samples[torch.arange(count), component], **kwargs)
 
     def subset_output(self, idcs: list[int]) -> DeepGPModel:
@@ -252,7 +268,7 @@ class DeepGPModel(Model):
         return model
 
     def _moments(self, X: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Mean [*b, T, q, m], covariance [*b, T, m, q, q] and noise variances [*f, 1, 1, m], in the targets' units."""
+        """Mean [*b, T, q, m], covariance [*b, T, m, q, q] and noise variances [*b, T, q, m], in the targets' units."""
         shape = torch.broadcast_shapes(X.shape[:-2], self._fantasy_shape)
         depth = len(self._fantasy_shape)
         if not depth:
@@ -264,26 +280,23 @@ class DeepGPModel(Model):
             _original_units(estimator, law, X[(slice(None),) * leading + place])
             for estimator, law, place in zip(self.estimators, self._laws, places, strict=True)
         ]
-        mean, covariance = (
-            torch.stack([part[i] for part in parts], leading).unflatten(leading, self._fantasy_shape) for i in (0, 1)
+        mean, covariance, noise = (
+            torch.stack(values, leading).unflatten(leading, self._fantasy_shape) for values in zip(*parts, strict=True)
         )
-        return mean, covariance, torch.stack([part[2] for part in parts]).unflatten(0, self._fantasy_shape)
+        return mean, covariance, noise
 
-    def _set_data(self, X: Tensor, Y: Tensor) -> None:
+    def _set_data(self, X: Tensor, Y: Tensor, Yvar: Tensor | None = None) -> None:
         self.train_X, self.train_Y = X.detach(), Y.detach()
-
-    def _data_sets(self) -> Iterator[tuple[Tensor, Tensor]]:
-        """Training data of every fantasy, as the estimator gets them."""
-        X, Y = (t.reshape(-1, *t.shape[-2:]) for t in (self.train_X, self.train_Y))
-        for x, y in zip(X, Y, strict=True):
-            yield self._model_units(x, y)
+        self.train_Yvar = None if Yvar is None else Yvar.detach()
 
     @torch.no_grad()
-    def _model_units(self, X: Tensor, Y: Tensor) -> tuple[Tensor, Tensor]:
-        """Inputs and targets after their transforms."""
-        transform = getattr(self, "outcome_transform", None)
-        transformed = Y if transform is None else transform(Y)[0]
-        return self.transform_inputs(X), transformed
+    def _data_sets(self) -> Iterator[tuple[Tensor, ...]]:
+        """Training data of every fantasy after their transforms, as the estimator gets them."""
+        parts = [self.train_X, self.train_Y, *([] if self.train_Yvar is None else [self.train_Yvar])]
+        for x, *targets in zip(*(t.reshape(-1, *t.shape[-2:]) for t in parts), strict=True):
+            if hasattr(self, "outcome_transform"):
+                targets = [t for t in self.outcome_transform(*targets) if t is not None]
+            yield self.transform_inputs(x), *targets
 
     def _set_estimators(self, estimators: Sequence[DeepGPRegressor]) -> None:
         self.estimators: list[DeepGPRegressor] = list(estimators)
@@ -298,10 +311,8 @@ class DeepGPModel(Model):
         here = torch.arange(len(self.estimators)).reshape(self._fantasy_shape)
         return here.expand(batch).reshape(-1).tolist()
 
-    def _refit(
-        self, parents: Sequence[DeepGPRegressor], data: Sequence[tuple[Tensor, Tensor]]
-    ) -> list[DeepGPRegressor]:
-        warm = self.template.inference in WARM_METHODS
+    def _refit(self, parents: Sequence[DeepGPRegressor], data: Sequence[tuple[Tensor, ...]]) -> list[DeepGPRegressor]:
+        warm = self.template.inference in WARM_METHODS and self.template.noise == "homoscedastic"
         changes: dict[str, Any] = {"subset_size": self._subset_size(len(data[0][0]))}
         if warm:
             changes |= {"warm_start": True, "max_iter": self.refit_iter, "n_restarts": 1}
@@ -323,17 +334,20 @@ class DeepGPModel(Model):
 
 
 def _original_units(estimator: DeepGPRegressor, law: JointLaw, X: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Mean [*b, T, q, m], covariance [*b, T, m, q, q] and noise variance [1, 1, m] in the units of the targets."""
+    """Mean [*b, T, q, m], covariance [*b, T, m, q, q] and noise variances [*b, T, q, m] in the units of the targets."""
     parameter = estimator.model_.likelihood.raw_noise
     shift, scale, y_shift, y_scale = (
         torch.as_tensor(values).to(parameter)
         for scaler in (estimator._x_scaler, estimator._y_scaler)
         for values in (scaler.mean_, scaler.scale_)
     )
-    mean, covariance = law((X.to(parameter) - shift) / scale)
+    rows = (X.to(parameter) - shift) / scale
+    mean, covariance = law(rows)
     jitter = _JITTER * covariance.diagonal(dim1=-2, dim2=-1).mean(-1)[..., None, None]
     covariance = covariance + jitter * torch.eye(X.shape[-2], dtype=parameter.dtype, device=parameter.device)
-    variance = estimator.model_.noise_variance.reshape(1, 1, -1) * y_scale.square()
+    X_s, _ = estimator._anchors(parameter)
+    noise = noise_of(estimator.model_, X_s, rows, n_samples=law.n_samples, seed=estimator._predict_seed)
+    variance = noise.expand_as(mean) * y_scale.square()
     scaled = (mean * y_scale + y_shift, covariance * y_scale.square()[:, None, None], variance)
     first, second, third = (values.to(X) for values in scaled)
     return first, second, third
@@ -346,12 +360,14 @@ def _distribution(mean: Tensor, covariance: Tensor) -> MultivariateNormal:
     return MultitaskMultivariateNormal.from_batch_mvn(MultivariateNormal(mean.mT, covariance), task_dim=-1)
 
 
-def _check_data(X: Tensor, Y: Tensor, like: DeepGPModel | None = None) -> None:
+def _check_data(X: Tensor, Y: Tensor, Yvar: Tensor | None = None, like: DeepGPModel | None = None) -> None:
     if X.dim() != 2 or Y.dim() != 2 or len(X) != len(Y):
         raise InputError(
             f"X and Y must be [n, d] and [n, m] with the same n; got {list(X.shape)} and {list(Y.shape)}. One output"
             " is a column: Y.unsqueeze(-1)."
         )
+    if Yvar is not None and Yvar.shape != Y.shape:
+        raise InputError(f"train_Yvar must have the shape of train_Y, {list(Y.shape)}; got {list(Yvar.shape)}.")
     if like is not None and (X.shape[-1], Y.shape[-1]) != (like.train_X.shape[-1], like.train_Y.shape[-1]):
         expected = [like.train_X.shape[-1], like.train_Y.shape[-1]]
         raise InputError(f"the model has d, m = {expected}; these observations have {[X.shape[-1], Y.shape[-1]]}.")

@@ -97,6 +97,9 @@ class SubsetLayer(gpytorch.Module):
         Position in the stack, from 1, for error messages.
     replicates : torch.Size
         Leading axes of independent models that train in one program.
+    label_precision : Tensor of shape [*replicates, M, D], optional
+        In the last layer, where the noise of every label is known: 1 / variance of the labels, relative to the
+        likelihood's.
 
     Examples
     --------
@@ -112,6 +115,7 @@ class SubsetLayer(gpytorch.Module):
 
     q_mean: nn.Parameter
     q_factor: nn.Parameter
+    label_precision: Tensor | None
 
     def __init__(
         self,
@@ -126,10 +130,13 @@ class SubsetLayer(gpytorch.Module):
         jitter: Jitter | None = None,
         index: int = 1,
         replicates: torch.Size = torch.Size(),
+        label_precision: Tensor | None = None,
     ) -> None:
         super().__init__()
         self.kernel = kernel
         self.mean = mean
+        # None is no part of a state dict.
+        self.register_buffer("label_precision", None if label_precision is None else label_precision.clone())
         self.parameterization = parameterization
         self.family = FAMILIES[parameterization]
         self.index = index

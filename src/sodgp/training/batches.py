@@ -57,12 +57,12 @@ class Batcher:
     def batch(self) -> Batch:
         """The present batch, every tensor with the sample axis in place."""
         data = self.data
-        X_b, y_b = data.X_r, data.y_r
+        parts = [data.X_r, data.y_r, *(() if data.precision_r is None else (data.precision_r,))]
         if not self.is_full:
             index = self._rows.unsqueeze(-1)
-            X_b, y_b = (t.gather(-2, index.expand(*index.shape[:-1], t.shape[-1])) for t in (X_b, y_b))
-        X_s, y_s, X_b, y_b = (t.unsqueeze(-3) for t in (data.X_s, data.y_s, X_b, y_b))
-        return Batch(X_s, y_s, X_b, y_b, scale=self.scale)
+            parts = [t.gather(-2, index.expand(*index.shape[:-1], t.shape[-1])) for t in parts]
+        X_s, y_s, X_b, y_b, *precision = (t.unsqueeze(-3) for t in (data.X_s, data.y_s, *parts))
+        return Batch(X_s, y_s, X_b, y_b, self.scale, *precision)
 
     def restart(self) -> None:
         """Begin a new pass with the next batch: rows have moved, in place, between subset and rest."""

@@ -45,7 +45,9 @@ Parameters = list[tuple[Tensor, Tensor]]
 
 
 @torch.no_grad()
-def carried(model: DeepGP, old: Subset, new: Subset, kept: Tensor) -> dict[str, Parameters]:
+def carried(
+    model: DeepGP, old: Subset, new: Subset, kept: Tensor, v_old: Tensor | None = None, v_new: Tensor | None = None
+) -> dict[str, Parameters]:
     """Parameters of q for the subset `new` that say what the model says now, in each of several variants.
 
     Where every row stays and none is added, q itself is carried, which is exact (``"reordered"``). Otherwise variants
@@ -62,7 +64,10 @@ def carried(model: DeepGP, old: Subset, new: Subset, kept: Tensor) -> dict[str, 
         Of any sizes.
     kept : Tensor of shape [M'], int64
         For every row of `new` its position in `old`, or -1.
+    v_old, v_new : Tensor of shape [M or 1, P] and [M' or 1, P], optional
+        Noise variances of the labels; None is the model's own, for all rows.
     """
+    v_old, v_new = (label_noise_of_rows(model) if v is None else v for v in (v_old, v_new))
     Z_s, Z_n = old.X, new.X
     hidden: Parameters = []
     for layer in list(model.layers)[:-1]:
@@ -74,9 +79,13 @@ def carried(model: DeepGP, old: Subset, new: Subset, kept: Tensor) -> dict[str, 
     last = _Move(model.last, Z_s, Z_n, kept)
     if len(kept) == len(old.X) and bool((kept >= 0).all()):
         return {"reordered": [*hidden, last.parameters(last.over_new(last.in_w()))]}
-    v = label_noise(model).reshape(-1)
-    posterior = last.over_new(last.with_labels(last.in_w(), old.y, v))
-    return {name: [*hidden, last.parameters(law)] for name, law in last.without_labels(posterior, new.y, v)}
+    posterior = last.over_new(last.with_labels(last.in_w(), old.y, v_old))
+    return {name: [*hidden, last.parameters(law)] for name, law in last.without_labels(posterior, new.y, v_new)}
+
+
+def label_noise_of_rows(model: DeepGP) -> Tensor:
+    """Noise variance of the label of every row of the subset, [M, P], or [1, P] where all have the same."""
+    return label_noise(model).squeeze(0)
 
 
 class _Move:
@@ -111,27 +120,27 @@ class _Move:
         return Law(self.H @ w.mean, torch.cat([spread, self.E.expand(len(spread), -1, -1)], -1))
 
     def with_labels(self, w: Law, y: Tensor, v: Tensor) -> Law:
-        """Q = I + W'L'LW/v, W_hat = W L_Q^-T, and the mean that goes with it; y [M, P], v [P]."""
+        """Q = I + W'L'V^-1 LW, W_hat = W L_Q^-T, and the mean that goes with it; V = diag(v), v [M or 1, P]."""
         image = self.L @ w.factor
         eye = torch.eye(len(self.L), dtype=image.dtype, device=image.device)
-        L_Q = torch.linalg.cholesky(eye + image.mT @ image / v[:, None, None])
+        L_Q = torch.linalg.cholesky(eye + (image.mT / v.mT.unsqueeze(-2)) @ image)
         factor = _solve(L_Q, w.factor.mT).mT
-        pull = self.L.mT @ (y - self.mean_s - self.L @ w.mean) / v
+        pull = self.L.mT @ ((y - self.mean_s - self.L @ w.mean) / v)
         return Law(w.mean + _columns(factor @ (factor.mT @ _outputs(pull))), factor)
 
     def without_labels(self, law: Law, y: Tensor, v: Tensor) -> Iterator[tuple[str, Law]]:
         """Variants of q whose q_hat with the labels y [M, P] is `law`, or near it.
 
-        In whitened coordinates the precision of q is that of the law less L'L/v. Where its eigenvalues are too small
+        In whitened coordinates the precision of q is that of the law less L'V^-1 L. Where its eigenvalues are too small
         they are lifted to the floor.
         """
         mu, T_inv = _solve(self.L_n, law.mean), _inverse(_triangular(_solve(self.L_n, law.factor)))
-        label_precision = self.L_n.mT @ self.L_n / v[:, None, None]
+        label_precision = (self.L_n.mT / v.mT.unsqueeze(-2)) @ self.L_n
         values, U = torch.linalg.eigh(T_inv.mT @ T_inv - label_precision)
         lifted = values.clamp_min(PRECISION_FLOOR)
         root = U / lifted.sqrt().unsqueeze(-2)
         # q_hat keeps the mean mu if the mean of q steps back from the labels by as much as they pull.
-        step = root.mT @ _outputs(self.L_n.mT @ (self.L_n @ mu + self.mean_n - y) / v)
+        step = root.mT @ _outputs(self.L_n.mT @ ((self.L_n @ mu + self.mean_n - y) / v))
         pulled = torch.where((values < PRECISION_FLOOR).unsqueeze(-1), 0.0, step)
         for name, shift in (("divided", step), ("pulled", pulled)):
             yield name, Law(self.L_n @ (mu + _columns(root @ shift)), self.L_n @ root)

@@ -215,6 +215,9 @@ def _fingerprint(problem: Problem) -> dict[str, Any]:
         order = torch.cat([chosen, rest.nonzero().ravel()]).argsort()
         X, y = X[order], y[order]
     digests = {"X": _sha256(X), "y": _sha256(y), "first subset": _sha256(chosen) if chosen is not None else None}
+    known = (problem.architecture.known_noise, problem.architecture.label_precision, data.precision_r)
+    if known[0] is not None:
+        digests["noise_variance"] = "".join(_sha256(values) for values in known if values is not None)
     return {"shape": [*X.shape, y.shape[-1]], **digests, "seed": problem.seed}
 
 

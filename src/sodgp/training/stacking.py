@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -62,7 +63,12 @@ def stack(inference: Inference, problems: Sequence[Problem], singles: Sequence[D
         raise ConfigurationError("replicates must have equal numbers of rows, columns, outputs and subset rows.")
     architectures = [p.architecture for p in problems]
     weights = [torch.stack(W) for W in zip(*(a.mean_weights for a in architectures), strict=True)]
-    together = replace(architectures[0], mean_weights=weights, replicates=replicates)
+    known: dict[str, Any] = {
+        name: torch.stack([getattr(a, name) for a in architectures])
+        for name in ("known_noise", "label_precision")
+        if getattr(architectures[0], name) is not None
+    }
+    together = replace(architectures[0], mean_weights=weights, replicates=replicates, **known)
     # The initial values come from the single models; `data=None` only sizes this one.
     model = inference.build(together, None, torch.Generator())
     parts = [_tensors(single) for single in singles]
@@ -93,5 +99,5 @@ def _tensors(model: DeepGP) -> dict[str, Tensor]:
 
 def stack_data(sets: Sequence[TrainingSet]) -> TrainingSet:
     """The data of all replicates, each tensor with a leading replicate axis."""
-    names = ("X_s", "y_s", "X_r", "y_r")
+    names = ["X_s", "y_s", "X_r", "y_r", *([] if sets[0].precision_r is None else ["precision_r"])]
     return TrainingSet(*(torch.stack([getattr(data, name) for data in sets]) for name in names))

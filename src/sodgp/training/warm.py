@@ -18,7 +18,7 @@ from sodgp.draws import FreshDraws
 from sodgp.errors import ConfigurationError, NumericalError
 from sodgp.inference.base import Batch, Inference, TrainingSet, bound
 from sodgp.model import DeepGP
-from sodgp.training.carry import Subset, carried
+from sodgp.training.carry import Subset, carried, label_noise_of_rows
 
 logger = logging.getLogger("sodgp")
 WARM_METHODS = ("sod", "dsvi")
@@ -71,7 +71,11 @@ def warm(model: DeepGP, start: Start, inference: Inference, data: TrainingSet, s
 def _copy_parameters(old: DeepGP, new: DeepGP, *, but_q: bool) -> None:
     """Every tensor of `old` into `new`; those of q(F_S), whose rows may differ, not at all."""
     ours, theirs = new.state_dict(), old.state_dict()
-    names = {name for name in ours if not (but_q and name.rsplit(".", 1)[-1] in ("q_mean", "q_factor"))}
+    of_rows = ("q_mean", "q_factor", "label_precision")
+    names = {name for name in ours if not (but_q and name.rsplit(".", 1)[-1] in of_rows)}
+    if new.has_known_noise:
+        # That of the new data, not of the old ones.
+        names = {name for name in names if not name.endswith("raw_noise") or name.startswith("layers.")}
     fits = old.structure == new.structure and ours.keys() == theirs.keys()
     fits = fits and all(
         ours[name].shape == theirs[name].shape and ours[name].dtype == theirs[name].dtype for name in names
@@ -97,7 +101,8 @@ def _carry(
         return
     before, after = (Subset(*(t.double().to(device) for t in pair)) for pair in (subset, (data.X_s, data.y_s)))
     try:
-        variants = carried(old.double(), before, after, matching_rows(before, after))
+        noises = [label_noise_of_rows(each.double()) for each in (old, copy.deepcopy(model))]
+        variants = carried(old, before, after, matching_rows(before, after), *noises)
         tried = [(_bound_at(model, q, inference, data, seed, n_samples), q) for q in variants.values()]
     except (NumericalError, torch.linalg.LinAlgError) as error:  # type: ignore[attr-defined]
         logger.info("q(F_S) could not be carried over and begins anew: %s", error)
@@ -136,13 +141,13 @@ def _bound_at(
     _set(trial, q)
     noise = model.likelihood.raw_noise
     rows = min(_MAX_ROWS, data.n_rest)
-    X_s, y_s, X_b, y_b = (
-        t.to(noise.device).unsqueeze(0) for t in (data.X_s, data.y_s, data.X_r[:rows], data.y_r[:rows])
-    )
+    parts = [data.X_s, data.y_s, data.X_r[:rows], data.y_r[:rows]]
+    parts += [] if data.precision_r is None else [data.precision_r[:rows]]
+    X_s, y_s, X_b, y_b, *precision = (part.to(noise.device).unsqueeze(0) for part in parts)
     draws = FreshDraws(
         torch.Generator(noise.device).manual_seed(seed), n_samples, dtype=noise.dtype, device=noise.device
     )
-    batch = Batch(X_s, y_s, X_b, y_b, scale=data.n_rest / rows if rows else 0.0)
+    batch = Batch(X_s, y_s, X_b, y_b, data.n_rest / rows if rows else 0.0, *precision)
     return float(bound(inference.terms(trial, batch, draws)))
 
 

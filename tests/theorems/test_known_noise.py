@@ -1,0 +1,203 @@
+"""Known noise of every row: against the exact GP, against algebra written with inverses, through the estimator."""
+
+import numpy as np
+import pytest
+import torch
+from helpers import FAMILIES, NUGGET, fresh, prior, randn, randomise
+from numpy.testing import assert_allclose, assert_array_equal
+from torch.distributions import MultivariateNormal, Normal
+
+from sodgp import DeepGPRegressor, fit_replicates
+from sodgp.architecture import Architecture
+from sodgp.errors import ConfigurationError, InputError, SodgpError
+from sodgp.inference.base import Batch, TrainingSet, bound
+from sodgp.inference.sod import SubsetOfData, label_noise
+from sodgp.layers.subset import Points
+
+M, R, P = 5, 4, 2
+
+
+def noisy(seed, rows):
+    """Noise variances between 0.02 and 2, their mean, and what is stored of them."""
+    variances = 10.0 ** (randn(seed, rows, P).clamp(-2, 2) / 2 - 0.7)
+    return variances, variances.mean(0), variances.mean(0) / variances
+
+
+def model_and_batch(family, n_rest, *, known=True, hidden=()):
+    variances, mean, precision = noisy(3, M + n_rest)
+    X, y = randn(1, M + n_rest, 2), randn(2, M + n_rest, P)
+    weights = [torch.eye(2, dtype=torch.float64) for _ in hidden]
+    architecture = Architecture(
+        2,
+        P,
+        M,
+        weights,
+        kernel="rbf-iso",
+        parameterization=family,
+        jitter=NUGGET,
+        known_noise=mean if known else None,
+        label_precision=precision[:M] if known else None,
+    )
+    method = SubsetOfData()
+    model = method.build(architecture, TrainingSet(X[:M], y[:M], X[M:], y[M:], precision[M:]), torch.Generator())
+    parts = [t.unsqueeze(0) for t in (X[:M], y[:M], X[M:], y[M:])]
+    return method, model, Batch(*parts, 1.0 if n_rest else 0.0, precision[M:].unsqueeze(0)), variances
+
+
+def test_all_rows_in_the_subset_are_the_exact_gp():
+    method, model, batch, variances = model_and_batch("whitened", 0)
+    X, y = batch.X_s[0], batch.y_s[0]
+    new = randn(9, 3, 2)
+    K, _ = prior(model.last, torch.cat([X, new]), M)
+    evidence = torch.stack(
+        [
+            MultivariateNormal(torch.zeros(M).double(), K[:M, :M] + variances[:, p].diag()).log_prob(y[:, p])
+            for p in range(P)
+        ]
+    ).sum()
+    torch.testing.assert_close(bound(method.terms(model, batch, fresh(0))), evidence, rtol=1e-10, atol=1e-10)
+    mean, variance = method.predict(model, batch.X_s, batch.y_s, new.unsqueeze(0), fresh(0))
+    for p in range(P):
+        gain = K[M:, :M] @ torch.linalg.inv(K[:M, :M] + variances[:, p].diag())
+        torch.testing.assert_close(mean[0, :, p], gain @ y[:, p], rtol=1e-9, atol=1e-9)
+        exact = K[M:, M:] - gain @ K[:M, M:]
+        torch.testing.assert_close(variance[0, :, p], exact.diagonal(), rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_every_term_against_inverses(family):
+    method, model, batch, _ = model_and_batch(family, R)
+    randomise(model, 5)
+    terms = method.terms(model, batch, fresh(0))
+    layer = model.last
+    cond = layer.condition(Points(batch.X_s, batch.X_b))
+    q = layer.family.in_f(*layer.variational_parameters(), cond, layer.mean(batch.X_s))
+    K, _ = prior(layer, torch.cat([batch.X_s[0], batch.X_b[0]]), M)
+    sigma = model.noise_variance[0] / noisy(3, M + R)[2]
+    W = torch.linalg.solve(K[:M, :M], K[:M, M:])
+    rest = subset = kl = 0.0
+    for p in range(P):
+        S = q.factor[0, p] @ q.factor[0, p].mT
+        v = sigma[:M, p]
+        S_hat = torch.linalg.inv(torch.linalg.inv(S) + (1 / v).diag())
+        m_hat = S_hat @ (torch.linalg.solve(S, q.mean[0, :, p]) + batch.y_s[0, :, p] / v)
+        subset += (Normal(m_hat, v.sqrt()).log_prob(batch.y_s[0, :, p]) - 0.5 * S_hat.diagonal() / v).sum()
+        mean = W.mT @ m_hat
+        variance = (K[M:, M:] - W.mT @ (K[:M, :M] - S_hat) @ W).diagonal()
+        s_r = sigma[M:, p]
+        rest += (Normal(mean, s_r.sqrt()).log_prob(batch.y_b[0, :, p]) - 0.5 * variance / s_r).sum()
+        q_hat, p_s = MultivariateNormal(m_hat, S_hat), MultivariateNormal(torch.zeros(M).double(), K[:M, :M])
+        kl -= torch.distributions.kl_divergence(q_hat, p_s)
+    for name, expected in (("rest", rest), ("subset", subset), ("kl_last", kl)):
+        torch.testing.assert_close(terms[name], expected, rtol=1e-7, atol=1e-7, msg=name)
+
+
+@pytest.mark.parametrize("hidden", [(), (2,)])
+def test_equal_noises_are_one_noise(hidden):
+    method, plain, batch, _ = model_and_batch("whitened", R, known=False, hidden=hidden)
+    _, known, _, _ = model_and_batch("whitened", R, hidden=hidden)
+    known.last.label_precision = torch.ones(M, P, dtype=torch.float64)
+    for model in (plain, known):
+        model.likelihood.noise = torch.full((P, 1), 0.3, dtype=torch.float64)
+    ours = method.terms(known, batch._replace(precision_b=torch.ones(1, R, P, dtype=torch.float64)), fresh(0, 3))
+    theirs = method.terms(plain, batch._replace(precision_b=None), fresh(0, 3))
+    for name, value in theirs.items():
+        torch.testing.assert_close(ours[name], value, rtol=1e-9, atol=1e-9)
+
+
+def test_a_row_of_the_rest_counts_as_two_of_twice_its_variance():
+    """But for the constants of their densities, which no parameter moves."""
+    method, model, batch, variances = model_and_batch("whitened", R)
+    twice = Batch(
+        batch.X_s,
+        batch.y_s,
+        *(t.repeat(1, 2, 1) for t in (batch.X_b, batch.y_b)),
+        1.0,
+        batch.precision_b.repeat(1, 2, 1) / 2,
+    )
+    gap = method.terms(model, batch, fresh(0))["rest"] - method.terms(model, twice, fresh(0))["rest"]
+    constant = Normal(0.0, variances[M:].sqrt()).log_prob(torch.zeros(())) - 2 * Normal(
+        0.0, (2 * variances[M:]).sqrt()
+    ).log_prob(torch.zeros(()))
+    torch.testing.assert_close(gap, constant.sum(), rtol=1e-9, atol=1e-9)
+
+
+def test_the_label_noise_is_that_of_the_likelihood():
+    _, model, _, variances = model_and_batch("whitened", R)
+    torch.testing.assert_close(label_noise(model)[0], variances[:M])
+    assert not model.likelihood.raw_noise.requires_grad
+
+
+RNG = np.random.default_rng(0)
+X = RNG.uniform(-1, 1, (40, 2))
+NOISE = np.where(np.arange(40) % 2, 25.0, 1e-4)
+Y = 10 * np.sin(3 * X[:, 0]) + np.sqrt(NOISE) * RNG.standard_normal(40)
+OPTIONS = {"max_iter": 80, "n_samples": 3, "n_predict_samples": 8, "random_state": 0, "learning_rate": 0.05}
+
+
+def test_good_rows_are_believed_and_bad_ones_are_not(tmp_path):
+    model = DeepGPRegressor(**OPTIONS).fit(X, Y, noise_variance=NOISE)
+    good = NOISE < 1
+    error = np.abs(model.predict(X) - 10 * np.sin(3 * X[:, 0]))
+    assert error[good].mean() < 0.5
+    assert np.abs(model.predict(X) - Y)[~good].mean() > 2.0
+    assert model.n_parameters_ == DeepGPRegressor(**OPTIONS | {"max_iter": 1}).fit(X, Y).n_parameters_ - 1
+    # At a new row the noise is the mean of the known ones.
+    f, y = (model.predict_distribution(X[:3], latent=latent).variance for latent in (True, False))
+    assert_allclose(y - f, NOISE.mean(), rtol=1e-6)
+    model.save(tmp_path / "m.sodgp")
+    assert_array_equal(DeepGPRegressor.load(tmp_path / "m.sodgp").predict(X), model.predict(X))
+    before = model.predict(X)
+    model.set_params(warm_start=True, max_iter=1, learning_rate=1e-12).fit(X, Y, noise_variance=NOISE)
+    assert_allclose(model.predict(X), before, atol=1e-6)
+    model.fit(X[:30], Y[:30], noise_variance=NOISE[:30])
+    assert np.corrcoef(model.predict(X), before)[0, 1] > 0.95
+    with pytest.raises(ConfigurationError, match="warm_start continues"):
+        model.fit(X, Y)
+
+
+def test_shapes_of_the_noise():
+    short = OPTIONS | {"max_iter": 3}
+    both = np.stack([Y, -Y], 1)
+    one, rows, full = (
+        DeepGPRegressor(**short).fit(X, both, noise_variance=noise).predict(X)
+        for noise in (0.5, np.full(40, 0.5), np.full((40, 2), 0.5))
+    )
+    assert_array_equal(one, rows)
+    assert_array_equal(one, full)
+
+
+def test_several_at_once_are_each_alone():
+    models = [DeepGPRegressor(**OPTIONS | {"max_iter": 10, "random_state": seed}) for seed in (0, 1)]
+    sets = [(X, Y, NOISE), (X, -Y, 2 * NOISE)]
+    fit_replicates(models, sets)
+    for model, values in zip(models, sets, strict=True):
+        alone = DeepGPRegressor(**model.get_params()).fit(*values)
+        assert_allclose(model.predict(X), alone.predict(X), rtol=1e-5, atol=1e-6)
+    restarts = DeepGPRegressor(**OPTIONS | {"max_iter": 3, "n_restarts": 2}).fit(X, Y, noise_variance=NOISE)
+    assert restarts.model_.has_known_noise
+
+
+def test_a_checkpoint_belongs_to_its_noise(tmp_path):
+    model = DeepGPRegressor(**OPTIONS | {"max_iter": 4}, checkpoint=str(tmp_path / "run"), checkpoint_every=2)
+    model.fit(X, Y, noise_variance=NOISE)
+    again = DeepGPRegressor(**model.get_params()).fit(X, Y, noise_variance=NOISE, resume=True)
+    assert_array_equal(again.predict(X), model.predict(X))
+    with pytest.raises(SodgpError, match="noise_variance"):
+        again.fit(X, Y, noise_variance=2 * NOISE, resume=True)
+
+
+def test_bad_noise_is_refused():
+    for noise, what in ((-NOISE, "negative"), (NOISE[:3], "one for each row"), ("loud", "numbers only")):
+        with pytest.raises(InputError, match=what):
+            DeepGPRegressor(max_iter=1).fit(X, Y, noise_variance=noise)
+    with pytest.raises(InputError, match="first in row 7"):
+        DeepGPRegressor(max_iter=1).fit(X, Y, noise_variance=np.where(np.arange(40) == 7, np.nan, 1.0))
+    for options in (
+        {"inference": "dsvi"},
+        {"tie_label_noise": False},
+        {"reselect_every": 10},
+        {"noise": "heteroscedastic"},
+    ):
+        with pytest.raises(ConfigurationError, match="noise_variance"):
+            DeepGPRegressor(**options).fit(X, Y, noise_variance=NOISE)
