@@ -222,7 +222,7 @@ def _fingerprint(problem: Problem) -> dict[str, Any]:
 
 
 def _sha256(values: Tensor) -> str:
-    return hashlib.sha256(values.contiguous().reshape(-1).view(torch.uint8).numpy().data).hexdigest()
+    return hashlib.sha256(values.numpy().tobytes()).hexdigest()
 
 
 def _differences(then: Any, now: Any, name: str = "") -> list[str]:

@@ -1,0 +1,216 @@
+"""Kill -9 at random moments of training, over all inference methods: every resumed fit must end with the same bits.
+
+python -m benchmarks.reliability.kill                          50 kills; about a quarter of an hour on one core
+python -m benchmarks.reliability.kill --kills 5 --cases sghmc  a few
+
+For every case one process trains to the end. Then, for every kill, a process trains with a checkpoint every few steps
+and is killed at a random moment between the start of training and the time that the whole fit took; every checkpoint in
+its folder must be whole; and a third process resumes and trains to the end. Compared are the SHA-256 of all parameters
+and buffers, of the history but for its clock, and of predictions.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import hashlib
+import json
+import os
+import platform
+import random
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+RESULTS = Path(__file__).parents[1] / "results"
+_SHARED = {"subset_size": 16, "n_samples": 3, "n_predict_samples": 8, "random_state": 0, "checkpoint_every": 5}
+_SAMPLER = {"inference": "sghmc", "n_posterior_samples": 40, "thinning": 5, "learning_rate": 0.01}
+CASES: dict[str, dict[str, Any]] = {
+    "sod ancestral": {"batch_size": 60, "max_iter": 200},
+    "sod marginal, paper family": {
+        "coupling": "marginal",
+        "parameterization": "paper",
+        "tie_label_noise": False,
+        "max_iter": 150,
+    },
+    "sod joint": {"coupling": "joint", "batch_size": 40, "max_iter": 150},
+    "sod, moving subset": {"reselect_every": 20, "batch_size": 60, "max_iter": 200},
+    "sod, three restarts": {"n_restarts": 3, "batch_size": 60, "max_iter": 120},
+    "dsvi": {"inference": "dsvi", "batch_size": 60, "max_iter": 200},
+    "svgp": {"inference": "dsvi", "n_layers": 1, "batch_size": 60, "max_iter": 300},
+    "mean_field": {"inference": "mean_field", "max_iter": 80},
+    "sghmc": {**_SAMPLER, "batch_size": 60, "max_iter": 150},
+    "sghmc, two chains": {**_SAMPLER, "n_chains": 2, "max_iter": 120},
+}
+
+
+@dataclasses.dataclass
+class Kill:
+    """One kill and what came of it."""
+
+    case: str
+    after_seconds: float
+    of_seconds: float
+    checkpoints: list[dict[str, Any]]
+    same_bits: bool
+
+
+def data() -> tuple[Any, Any]:
+    """120 rows of a noisy function of three inputs."""
+    import numpy as np
+
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((120, 3))
+    return X, np.sin(2 * X[:, 0]) * X[:, 1] + 0.1 * rng.standard_normal(120)
+
+
+def estimator(case: str, folder: str | None, **changes: Any) -> Any:
+    from sodgp import DeepGPRegressor
+
+    options = {**_SHARED, **CASES[case], "checkpoint": folder, **changes}
+    if options.get("inference") in ("sghmc", "mean_field"):
+        options.pop("n_samples")
+    return DeepGPRegressor(**options)
+
+
+def digest(model: Any) -> str:
+    """SHA-256 of everything that a fit leaves behind, but for the clock."""
+    history = dataclasses.asdict(model.history_)
+    history.pop("seconds")
+    found = hashlib.sha256(json.dumps(history, sort_keys=True).encode())
+    for name, tensor in sorted(model.model_.state_dict().items()):
+        found.update(name.encode() + tensor.contiguous().numpy().tobytes())
+    found.update(model.predict(data()[0]).tobytes())
+    return found.hexdigest()
+
+
+def child(case: str, folder: str, resume: bool, changes: dict[str, Any]) -> None:
+    """Train in this process: a line when training begins, and one with seconds and digest when it is over."""
+    X, y = data()
+    model = estimator(case, folder or None, **changes)
+    print("begins", flush=True)
+    began = time.perf_counter()
+    model.fit(X, y, resume=resume)
+    print(json.dumps({"seconds": time.perf_counter() - began, "digest": digest(model)}), flush=True)
+
+
+def start(case: str, folder: str, *, resume: bool = False, **changes: Any) -> subprocess.Popen[str]:
+    """A child that has begun to train."""
+    command = [sys.executable, "-m", "benchmarks.reliability.kill", "--child", case, folder, json.dumps(changes)]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    process = subprocess.Popen(
+        command + ["--resume"] * resume,
+        stdout=subprocess.PIPE,
+        text=True,
+        env=environment,
+        cwd=Path(__file__).parents[2],
+    )
+    assert process.stdout is not None
+    if process.stdout.readline().strip() != "begins":
+        raise RuntimeError(f"the child of {case!r} did not begin to train")
+    return process
+
+
+def finish(process: subprocess.Popen[str]) -> dict[str, Any]:
+    """What a child says when it is over."""
+    output, _ = process.communicate()
+    if process.returncode:
+        raise RuntimeError(f"a child ended with status {process.returncode}")
+    result: dict[str, Any] = json.loads(output.splitlines()[-1])
+    return result
+
+
+def whole_checkpoints(folder: str) -> list[dict[str, Any]]:
+    """Every checkpoint in the folder, read and checked: its name and iteration."""
+    from sodgp.training.checkpoints import CheckpointFolder, _read
+
+    found = []
+    for file in CheckpointFolder(folder).files():
+        record = _read(file)  # raises for one that is not whole
+        course, extra = record.info["course"], record.info["extra"]
+        found.append({"file": file.name, "iteration": course["iteration"], "transitions": extra.get("transitions", 0)})
+    return found
+
+
+def kill_once(case: str, seconds: float, expected: str, rng: random.Random, **changes: Any) -> Kill | None:
+    """Train, kill, look, resume; None when training was over before the kill."""
+    with tempfile.TemporaryDirectory() as folder:
+        process = start(case, folder, **changes)
+        moment = rng.uniform(0.0, seconds)
+        try:
+            process.wait(timeout=moment)
+        except subprocess.TimeoutExpired:
+            process.kill()
+        process.communicate()
+        if process.returncode == 0:
+            return None
+        there = whole_checkpoints(folder)
+        end = finish(start(case, folder, resume=True, **changes))
+        return Kill(case, moment, seconds, there, end["digest"] == expected)
+
+
+def run(cases: list[str], kills: int, seed: int, **changes: Any) -> list[Kill]:
+    """So many kills, over the cases in turn."""
+    rng = random.Random(seed)
+    whole = {case: finish(start(case, "", **changes)) for case in cases}
+    done: list[Kill] = []
+    while len(done) < kills:
+        case = cases[len(done) % len(cases)]
+        kill = kill_once(case, whole[case]["seconds"], whole[case]["digest"], rng, **changes)
+        if kill is not None:
+            done.append(kill)
+            print(f"{len(done):3d} {case}: {kill.after_seconds:.1f} s, same bits: {kill.same_bits}", file=sys.stderr)
+    return done
+
+
+def table(kills: list[Kill]) -> str:
+    """The result by case, in Markdown."""
+    lines = ["| case | kills | before a first checkpoint | resumes with the same bits | checkpoints read, all whole |"]
+    lines.append("|---|---:|---:|---:|---:|")
+    for case in dict.fromkeys(kill.case for kill in kills):
+        mine = [kill for kill in kills if kill.case == case]
+        numbers = (
+            len(mine),
+            sum(not kill.checkpoints for kill in mine),
+            sum(kill.same_bits for kill in mine),
+            sum(len(kill.checkpoints) for kill in mine),
+        )
+        lines.append(f"| {case} | " + " | ".join(map(str, numbers)) + " |")
+    lines.append(
+        f"| all | {len(kills)} | {sum(not k.checkpoints for k in kills)} | {sum(k.same_bits for k in kills)} |"
+        f" {sum(len(k.checkpoints) for k in kills)} |"
+    )
+    return "\n".join(lines)
+
+
+def main() -> int:
+    """The command."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--kills", type=int, default=50)
+    parser.add_argument("--cases", nargs="+", default=list(CASES), choices=list(CASES))
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--out", type=Path, default=RESULTS / "kill.json")
+    parser.add_argument("--child", nargs=3, help=argparse.SUPPRESS)
+    parser.add_argument("--resume", action="store_true", help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    if given.child:
+        child(given.child[0], given.child[1], given.resume, json.loads(given.child[2]))
+        return 0
+    kills = run(given.cases, given.kills, given.seed)
+    import torch
+
+    command = f"python -m benchmarks.reliability.kill --kills {given.kills} --seed {given.seed}"
+    about = {"command": command, "python": platform.python_version(), "torch": torch.__version__}
+    result = {**about, "kills": [dataclasses.asdict(kill) for kill in kills]}
+    given.out.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+    said = f"# Kill -9 at random moments\n\n`{command}`\n\n{table(kills)}\n"
+    given.out.with_suffix(".md").write_text(said, encoding="utf-8")
+    print(table(kills))
+    return int(not all(kill.same_bits for kill in kills))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
