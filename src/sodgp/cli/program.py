@@ -216,6 +216,53 @@ def evaluate(
         print_scores(found, bootstrap)
 
 
+@app.command(epilog="Example: [bold]sodgp report model/ held-out.csv --out report.html[/]")
+def report(
+    model: ModelPath,
+    data: Table,
+    target: Targets = None,
+    out: Annotated[Path, typer.Option("--out", "-o", help="The page, one .html file.")] = Path("report.html"),
+    cv: Annotated[
+        int | None,
+        typer.Option(min=2, help="Cross-validate on DATA, the training table, with so many fits.", show_default=False),
+    ] = None,
+    title: Annotated[str, typer.Option(help="Of the page. [dim]\\[default: Model of TARGET][/]")] = "",
+    seed: Annotated[int, typer.Option(min=0, help="Of folds, bootstrap and permutations.")] = 0,
+    as_json: Json = False,
+    threads: Threads = None,
+) -> None:
+    """Write one HTML page about a model on rows it has not seen: scores, calibration, worst rows, warnings.
+
+    With --cv the page rests on new fits with the model's options, each evaluated on the rows it did not see. The page
+    opens offline, prints well and fits a phone.
+    """
+    from sodgp import DeepGPRegressor
+    from sodgp.cli.scores import as_dictionary
+    from sodgp.report import cross_validated, held_out
+
+    if out.suffix.lower() not in (".html", ".htm"):
+        raise ConfigurationError(f"--out {out} must end in .html.")
+    check_output(out, data, model)
+    estimator = DeepGPRegressor.load(model)
+    estimator.set_params(n_threads=threads or estimator.n_threads)
+    X, y, names = known_targets(estimator, data, target or [])
+    about: dict[str, Any] = {"title": title, "model_name": str(model), "data_name": str(data), "random_state": seed}
+    observed = y.to_numpy(dtype="float64")
+    if cv is None:
+        found = held_out(estimator, X, observed, targets=names, **about)
+    else:
+        with progress(cv * estimator.max_iter, "cross-validation", shown=not as_json) as begin:
+            found = cross_validated(estimator, X, observed, cv, targets=names, begin=begin, **about)
+    found.write(out)
+    if as_json:
+        warned = [vars(finding) for finding in found.findings]
+        _print_json({"written_to": str(out), "findings": warned, **as_dictionary(found.evaluation, 1000)})
+        return
+    for finding in found.findings:
+        say(f"{'Warning' if finding.level == 'bad' else 'Note'}: {finding.text}")
+    say(f"Report on {len(found.evaluation):,} rows written to {out}")
+
+
 @app.command(epilog="Example: [bold]sodgp info model/[/]")
 def info(model: ModelPath, as_json: Json = False) -> None:
     """Say what a saved model is: its inputs, targets, layers, training and noise."""

@@ -93,6 +93,7 @@ def plot_warp(
     *,
     X: ArrayLike | None = None,
     inputs: tuple[int, int] = (0, 1),
+    outputs: tuple[int, int] | None = None,
     n_samples: int = 20,
     ax: Axes | None = None,
 ) -> Axes:
@@ -111,6 +112,9 @@ def plot_warp(
         The grid spans the range of these rows; None takes two standard deviations about the training mean.
     inputs : (int, int)
         Columns that the grid spans.
+    outputs : (int, int) or None
+        Outputs of the layer, from 0, on the axes; None takes those of the numbers of `inputs` where the layer's mean is
+        the identity, and so starts from these inputs, else the first two.
     n_samples : int
         Draws that are averaged.
     ax : Axes or None
@@ -123,7 +127,7 @@ def plot_warp(
     Raises
     ------
     InputError
-        The model has no such hidden layer, or fewer than two inputs.
+        The model has no such hidden layer, output or column, or fewer than two inputs.
 
     Examples
     --------
@@ -141,21 +145,26 @@ def plot_warp(
     names = [with_unit(name, "") for name in feature_names(model)]
     long, coarse = np.linspace(0, 1, _LINE_POINTS), np.linspace(0, 1, _GRID_LINES)
     ax = axes_or_current(ax)
-    if model.model_.layers[layer - 1 if 1 <= layer < len(model.model_.layers) else 0].q_mean.shape[-1] == 1:
+    width = _width(model, layer)
+    if width == 1:
         _level_lines(ax, model, layer, ends, (first, second), n_samples)
         ax.set(xlabel=names[first], ylabel=names[second])
         return tidy(ax, grid="")
+    same = model.hidden_mean == "linear" and width == model.n_features_in_
+    places = outputs or ((first, second) if same else (0, 1))
     for column, other, colour, z in ((first, second, POINT, 2), (second, first, DRAW, 3)):
         # One call for all lines on which `column` is constant.
         fixed, free = (part.ravel() for part in np.meshgrid(coarse, long, indexing="ij"))
         rows = _rows(model, {column: _between(ends, column, fixed), other: _between(ends, other, free)})
-        warped = hidden_draws(model, rows, layer, n_samples).mean(0)[:, :2].reshape(_GRID_LINES, _LINE_POINTS, 2)
-        for number, path in enumerate(warped):
+        draws = hidden_draws(model, rows, layer, n_samples)
+        warped = [_output(draws, place).mean(0).reshape(_GRID_LINES, _LINE_POINTS) for place in places]
+        for number, path in enumerate(zip(*warped, strict=True)):
             # From faint to strong along the input, so that folds can be followed.
             strength = 0.3 + 0.7 * number / (_GRID_LINES - 1)
             label = f"constant {names[column]}, rising" if number == _GRID_LINES - 1 else None
-            ax.plot(*path.T, color=colour, alpha=strength, linewidth=1.3, zorder=z, label=label)
-    ax.set(xlabel=f"z1 of layer {layer} (scaled)", ylabel=f"z2 of layer {layer} (scaled)")
+            ax.plot(*path, color=colour, alpha=strength, linewidth=1.3, zorder=z, label=label)
+    across, up = (f"z{place + 1} of layer {layer} (scaled)" for place in places)
+    ax.set(xlabel=across, ylabel=up)
     ax.set_aspect("equal", adjustable="datalim")
     return tidy(ax, grid="")
 
@@ -189,9 +198,8 @@ def hidden_draws(model: DeepGPRegressor, X: ArrayLike, layer: int, n_samples: in
     >>> hidden_draws(model, x[:, None], layer=1, n_samples=4).shape  # [n_samples, N, D_out]
     (4, 30, 1)
     """
+    _width(model, layer)
     hidden = list(model.model_.layers)[:-1]
-    if not 1 <= layer <= len(hidden):
-        raise InputError(f"layer={layer} is not a hidden layer; the model has {len(hidden)} of them.")
     rows = model._scaled_rows(X)
     draws = SharedDraws(model._predict_seed, n_samples, dtype=rows.dtype, device=rows.device)
     points = Points(model._anchors(rows)[0], rows.unsqueeze(0))
@@ -206,6 +214,14 @@ def hidden_draws(model: DeepGPRegressor, X: ArrayLike, layer: int, n_samples: in
                 points = stage.propagate_given(points, draws, "marginal", posterior[chosen])
     values: FloatArray = points.rest.double().cpu().numpy()
     return np.broadcast_to(values, (n_samples, *values.shape[1:]))
+
+
+def _width(model: DeepGPRegressor, layer: int) -> int:
+    """Outputs of a hidden layer."""
+    hidden = list(model.model_.layers)[:-1]
+    if not 1 <= layer <= len(hidden):
+        raise InputError(f"layer={layer} is not a hidden layer; the model has {len(hidden)} of them.")
+    return int(hidden[layer - 1].q_mean.shape[-1])
 
 
 def _output(values: FloatArray, output: int) -> FloatArray:

@@ -63,4 +63,4 @@ def plain(text: str, limit: int = 40) -> str:
     ('price in \\$', 'aaaaaaaaa…')
     """
     shown = text if len(text) <= limit else f"{text[: limit - 1]}…"
-    return shown.replace("$", r"\$").replace("\n", " ")
+    return "".join(c if c.isprintable() else " " for c in shown).replace("$", r"\$")

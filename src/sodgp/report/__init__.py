@@ -1,0 +1,77 @@
+"""Reports: one HTML page about a model and how it does on rows it has not seen. It needs nothing beside it.
+
+Modules: `content` (what a report says, as data), `findings` (warnings), `figures`, `page` (the HTML).
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from sodgp.report.content import Report, cross_validated, held_out
+from sodgp.report.findings import Finding
+
+__all__ = ["Finding", "Report", "cross_validated", "held_out", "write_report"]
+
+
+def write_report(
+    path: str | os.PathLike[str],
+    model: Any,
+    X: Any,
+    y: Any,
+    *,
+    cv: int | None = None,
+    title: str = "",
+    model_name: str = "",
+    data_name: str = "",
+    random_state: int = 0,
+) -> Report:
+    """Evaluate a fitted model and write the page, whole or not at all.
+
+    Parameters
+    ----------
+    path : path
+        Of the HTML file; folders above are made.
+    model : DeepGPRegressor
+        Fitted, or loaded from a file.
+    X, y : array or data frame of shape [N, D] and [N] or [N, P]
+        Rows that the model has not seen; with `cv` the training rows.
+    cv : int or None
+        Folds of a cross-validation, which fits so many models with the options of `model`; None evaluates `model`
+        itself.
+    title, model_name, data_name : str
+        For the head of the page; names are usually paths.
+    random_state : int
+        Of folds, bootstrap and permutations.
+
+    Returns
+    -------
+    Report
+        Its ``findings`` and ``evaluation`` are what the page says.
+
+    Raises
+    ------
+    InputError, ConfigurationError
+        Data or options that cannot be used.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import numpy as np
+    >>> from sodgp import DeepGPRegressor
+    >>> X = np.linspace(-1, 1, 60)[:, None]; y = np.sign(X[:, 0])
+    >>> model = DeepGPRegressor(max_iter=20, random_state=0).fit(X[::2], y[::2])
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     report = write_report(f"{folder}/report.html", model, X[1::2], y[1::2])
+    >>> len(report.evaluation)
+    30
+    """
+    names: dict[str, Any] = {
+        "title": title,
+        "model_name": model_name,
+        "data_name": data_name,
+        "random_state": random_state,
+    }
+    report = held_out(model, X, y, **names) if cv is None else cross_validated(model, X, y, cv, **names)
+    report.write(path)
+    return report

@@ -1,0 +1,217 @@
+"""Warnings of a report: what a careful colleague would say, each with what to do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import binomtest
+
+if TYPE_CHECKING:
+    from sodgp.estimators import DeepGPRegressor
+    from sodgp.evaluation import Evaluation, Score
+    from sodgp.report.content import Column
+
+FEW_TRAINING_ROWS, FEW_ROWS = 50, 30
+# Nats a row that the bound may still rise by over the last tenth of a run.
+STILL_RISING = 0.01
+_SURE = 0.01
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One warning.
+
+    Attributes
+    ----------
+    level : {"bad", "warn"}
+        Whether the numbers of the report cannot be trusted, or should be read with care.
+    text : str
+        What was found; may hold names from the data.
+    fix : str
+        What to do.
+    """
+
+    level: str
+    text: str
+    fix: str
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What the rules look at; see `sodgp.report.content.Report`; `overlap`: subset rows among those evaluated."""
+
+    model: DeepGPRegressor
+    about: dict[str, Any]
+    evaluation: Evaluation
+    scores: list[dict[str, Score]]
+    columns: Sequence[Column]
+    outside: NDArray[np.bool_]
+    overlap: int
+    folds: int
+
+
+def find(facts: Facts) -> list[Finding]:
+    """All warnings, the serious ones first."""
+    found = [finding for rule in _RULES for finding in rule(facts)]
+    return sorted(found, key=lambda finding: finding.level != "bad")
+
+
+def _seen_rows(facts: Facts) -> Iterator[Finding]:
+    if facts.overlap and not facts.folds:
+        share = facts.overlap / facts.about["subset_rows"]
+        what = "looks like the training table" if share > 0.5 else "shares rows with the training table"
+        yield Finding(
+            "bad",
+            f"The evaluated table {what}: {facts.overlap} of the {facts.about['subset_rows']} rows of the model's"
+            " subset are in it. Scores on rows that a model has seen flatter it.",
+            "Evaluate on rows kept apart, or use cross-validation (--cv 5) on the training table.",
+        )
+
+
+def _training(facts: Facts) -> Iterator[Finding]:
+    about, history = facts.about, facts.model.history_
+    if about["stopped"] == "failed":
+        yield Finding(
+            "bad",
+            "Training failed numerically; the model is what it had before.",
+            "Fit again with a smaller learning_rate, or look for columns with extreme values.",
+        )
+    elif about["stopped"] == "interrupted":
+        yield Finding("warn", "Training was interrupted.", "Fit again, or take the scores as those of a short run.")
+    if about["rollbacks"]:
+        yield Finding(
+            "warn",
+            f"Training ran away {about['rollbacks']} times and was taken back to smaller steps.",
+            "Fit again with a smaller learning_rate; compare the bound.",
+        )
+    rise = _late_rise(history.bound) / about["rows"] if about["method"] != "sghmc" else 0.0
+    if rise > STILL_RISING:
+        yield Finding(
+            "warn",
+            f"The bound was still rising when training ended (by {rise:.2f} nats a row over its last part).",
+            "Fit again with a larger max_iter.",
+        )
+
+
+def _late_rise(bound: Sequence[float]) -> float:
+    """How much the mean of the last tenth of the logged bounds is above that of the tenth before."""
+    count = max(2, len(bound) // 10)
+    if len(bound) < 2 * count:
+        return 0.0
+    return float(np.mean(bound[-count:]) - np.mean(bound[-2 * count : -count]))
+
+
+def _size(facts: Facts) -> Iterator[Finding]:
+    rows, inputs, here = facts.about["rows"], len(facts.about["inputs"]), len(facts.evaluation)
+    if rows < max(FEW_TRAINING_ROWS, 5 * inputs):
+        yield Finding(
+            "warn",
+            f"The model was trained on {rows} rows with {inputs} input{'s' * (inputs > 1)}: few.",
+            "Collect more rows, or leave out inputs that matter little.",
+        )
+    if here < FEW_ROWS:
+        yield Finding(
+            "warn",
+            f"Only {here} rows were evaluated: all intervals of this report are wide.",
+            "Evaluate on more rows, or use cross-validation (--cv 5) on the training table.",
+        )
+
+
+def _calibration(facts: Facts) -> Iterator[Finding]:
+    count = len(facts.evaluation)
+    for name, scores in zip(facts.evaluation.targets, facts.scores, strict=True):
+        share = scores["coverage_90"].value
+        if binomtest(round(share * count), count, 0.9).pvalue >= _SURE:
+            continue
+        low = share < 0.9
+        yield Finding(
+            "bad" if share < 0.8 else "warn",
+            f"{name}: 90 % intervals hold {100 * share:.0f} % of the observations; the model is too"
+            f" {'sure of itself' if low else 'timid'}.",
+            "Train longer, use an ensemble, or widen the intervals by what the coverage curve says."
+            if low
+            else "Train longer: intervals shrink as the noise is learned.",
+        )
+
+
+def _worth(facts: Facts) -> Iterator[Finding]:
+    for name, scores in zip(facts.evaluation.targets, facts.scores, strict=True):
+        if scores["r2"].low <= 0:
+            yield Finding(
+                "bad" if scores["r2"].value <= 0 else "warn",
+                f"{name}: the predicted mean is not better, for sure, than the mean of the training targets"
+                f" (R² {scores['r2'].value:.2f}).",
+                "Check that inputs and target belong together; the inputs may say little about this target.",
+            )
+        elif scores["nlpp"].value > scores["base_nlpp"].value:
+            yield Finding(
+                "bad",
+                f"{name}: the predictive density is worse than that of a Gaussian that ignores the inputs"
+                f" (NLPP {scores['nlpp'].value:.2f} against {scores['base_nlpp'].value:.2f}).",
+                "Look at the worst rows: a few far outside their intervals can do this.",
+            )
+
+
+def _rows(facts: Facts) -> Iterator[Finding]:
+    outside = int(facts.outside.sum())
+    if outside:
+        yield Finding(
+            "warn",
+            f"{_rows_of(outside)} outside of what the model was trained on: it extrapolates there.",
+            "Do not trust predictions far outside the training data; the table of worst rows marks such rows.",
+        )
+    for target, name in enumerate(facts.evaluation.targets):
+        far = int((np.abs(facts.evaluation.z[:, target]) > 5).sum())
+        if far:
+            yield Finding(
+                "warn",
+                f"{name}: {_rows_of(far)} more than five standard deviations off.",
+                "Check them for errors in the data; if they are right, the noise has heavier tails than a Gaussian.",
+            )
+
+
+def _rows_of(count: int) -> str:
+    return f"{count:,} row is" if count == 1 else f"{count:,} rows are"
+
+
+def _inputs(facts: Facts) -> Iterator[Finding]:
+    scaler, count = facts.model._x_scaler, len(facts.evaluation)
+    inputs = [column for column in facts.columns if column.role == "input"]
+    constant = [column.name for column, variance in zip(inputs, scaler.var_, strict=True) if variance == 0]
+    if constant:
+        yield Finding(
+            "warn",
+            f"Constant in the training data, so nothing was learned from {_listed(constant)}.",
+            "Leave such columns out, or train on rows in which they vary.",
+        )
+    if facts.folds or count < FEW_ROWS:
+        return
+    limit = max(0.5, 4 / np.sqrt(count))
+    moved = [column.name for column in facts.columns if abs(column.shift) > limit and column.name not in constant]
+    if moved:
+        yield Finding(
+            "warn",
+            f"The evaluated rows differ from the training rows: the mean has moved by more than {limit:.1f} standard"
+            f" deviations in {_listed(moved)}.",
+            "Check that both come from one source; a model is judged here where it was not trained.",
+        )
+
+
+def _listed(names: Sequence[str], most: int = 6) -> str:
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more
+
+
+_RULES: tuple[Callable[[Facts], Iterator[Finding]], ...] = (
+    _seen_rows,
+    _training,
+    _calibration,
+    _worth,
+    _size,
+    _rows,
+    _inputs,
+)
