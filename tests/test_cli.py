@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 import sodgp
 from sodgp import DeepGPRegressor, terminal
 from sodgp.cli import app
-from sodgp.errors import NumericalError
+from sodgp.errors import NumericalError, ResourceError
 from sodgp.training.loop import TrainingState
 
 QUICK = ["--max-iter", "3", "--subset-size", "10"]
@@ -290,6 +290,7 @@ def test_evaluate_needs_the_target(go, table):
     ("error", "code", "message"),
     [
         (NumericalError("the bound is not finite."), 3, "Error: the bound is not finite.\n"),
+        (ResourceError("3 GB are needed."), 3, "Error: 3 GB are needed.\n"),
         (MemoryError(), 3, "Error: not enough memory; use a smaller batch_size, subset_size or n_samples.\n"),
         (KeyError("x"), 4, "Error: unexpected KeyError: 'x'. Run it again with --debug and report the traceback.\n"),
         (KeyboardInterrupt(), 130, "Interrupted.\n"),

@@ -11,7 +11,7 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
-from sodgp.errors import ConfigurationError, NumericalError, SodgpError, SodgpWarning
+from sodgp.errors import ConfigurationError, NumericalError, ResourceError, SodgpError, SodgpWarning
 from sodgp.terminal import say, show_warning
 
 # Typer brings its own copy of Click or uses the installed one: its classes are found through Typer's own names.
@@ -27,7 +27,7 @@ class ExitCode(IntEnum):
     USAGE = 2
     """An unknown option, a value out of range, or a bad config file."""
     NUMERICAL = 3
-    """Training or prediction left the range of numbers and could not be brought back."""
+    """Training or prediction left the range of numbers and could not be brought back, or memory does not suffice."""
     BUG = 4
     """An error that nobody expected."""
     INTERRUPTED = 130
@@ -80,7 +80,7 @@ def explain(error: Exception) -> tuple[str, ExitCode]:
     """
     if isinstance(error, ConfigurationError):
         return str(error), ExitCode.USAGE
-    if isinstance(error, NumericalError):
+    if isinstance(error, NumericalError | ResourceError):
         return str(error), ExitCode.NUMERICAL
     if isinstance(error, SodgpError):
         return str(error), ExitCode.BAD_DATA

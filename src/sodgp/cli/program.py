@@ -40,7 +40,7 @@ _EPILOG = """Examples:
 
 [bold]sodgp predict model/ new.csv --out predictions.csv[/]
 
-Exit codes: 0 success, 1 bad data or files, 2 usage, 3 numerical failure, 4 a bug, 130 interrupted."""
+Exit codes: 0 success, 1 bad data or files, 2 usage, 3 numbers or memory run out, 4 a bug, 130 interrupted."""
 
 app = typer.Typer(
     cls=Commands,

@@ -196,7 +196,8 @@ def cross_validated(
     for number, test in enumerate(np.array_split(order, cv), start=1):
         train = np.setdiff1d(order, test)
         told = None if begin is None else [begin(f"fold {number} of {cv}")]
-        member = copy_of(model, callbacks=told)
+        # What belongs to the one fit of the file: its checkpoints, and where a warm start would begin.
+        member = copy_of(model, callbacks=told, checkpoint=None, warm_start=False)
         member.fit(_take(X, train), observed[train, 0] if model._y_is_vector else observed[train])
         parts.append(evaluate(member, _take(X, test), observed[test], targets=targets or target_names(model)))
         outside[test] = outside_training(member, rows[test])
