@@ -1,1 +1,1 @@
-"""Runs that are treated badly: what must hold when a process is killed."""
+"""Proofs of reliability that take minutes: killed runs, fuzzed model files, hostile data, a soak. Tests run small ones."""

@@ -115,9 +115,9 @@ class DeepGPRegressor(Predictions, MultiOutputMixin, RegressorMixin, BaseEstimat
         Let PyTorch's compiler fuse the small operations of a step. It takes 10 to 60 seconds once and pays in long
         runs, above all on a GPU; it needs a C++ compiler, or Triton on CUDA.
     n_threads : int or None, default=1
-        CPU threads of training and prediction; None leaves PyTorch's own setting. One is the default because it never
-        loses: two idle cores make a step about 1.5 times faster, but two threads that meet another busy process on
-        those cores were measured up to 40 times slower. Run several fits as processes instead.
+        CPU threads of training and prediction, at most as many as there are; None leaves PyTorch's own setting. One is
+        the default because it never loses: two idle cores make a step about 1.5 times faster, but two threads that meet
+        another busy process on those cores were measured up to 40 times slower. Run several fits as processes instead.
     initialization : sodgp.architecture.Initialization or None, default=None
         Values at which training starts.
     jitter : float, "program" or None, default=None

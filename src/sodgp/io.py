@@ -211,7 +211,8 @@ def _metadata(path: StrPath, content: bytes) -> str:
     if not 0 < length <= min(len(content) - 8, 2 * MAX_JSON_BYTES):
         raise ModelFileError(f"{path} is not a sodgp model, or is damaged: its header does not fit its length.")
     try:
-        header = json.loads(content[8 : 8 + length])
+        # As text: given bytes, Python guesses the encoding.
+        header = json.loads(content[8 : 8 + length].decode("utf-8"))
     except (ValueError, RecursionError) as error:
         raise ModelFileError(f"{path} is not a sodgp model, or is damaged: its header cannot be read.") from error
     metadata = header.get("__metadata__") if isinstance(header, dict) else None

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from sodgp import resources
 from sodgp.draws import FreshDraws, SharedDraws
-from sodgp.errors import InputError
+from sodgp.errors import InputError, NumericalError
 from sodgp.inference.base import Inference
 from sodgp.model import DeepGP
 from sodgp.predictive import GaussianMixture
@@ -211,9 +211,17 @@ class Predictions:
         return (y_mean[:, 0], y_cov[0]) if self._y_is_vector else (y_mean, y_cov)
 
     def _scaled_rows(self, X: Any) -> Tensor:
-        scaled = self._x_scaler.transform(check_predict_data(self, X))
+        with np.errstate(over="ignore"):
+            scaled = self._x_scaler.transform(check_predict_data(self, X))
         parameter = self.model_.likelihood.raw_noise
-        return torch.as_tensor(scaled, dtype=parameter.dtype, device=parameter.device)
+        rows = torch.as_tensor(scaled, dtype=parameter.dtype, device=parameter.device)
+        if not bool(torch.isfinite(rows).all()):
+            row, column = torch.nonzero(~torch.isfinite(rows))[0].tolist()
+            raise InputError(
+                f"row {row} of X is so far from the training data in column {column} that {rows.dtype} cannot hold the"
+                " distance. Check the units of that column."
+            )
+        return rows
 
     def _anchors(self, like: Tensor) -> tuple[Tensor, Tensor]:
         """Inputs and labels of the subset, where the model is."""
@@ -225,4 +233,19 @@ class Predictions:
         scale, shift = self._y_scaler.scale_, self._y_scaler.mean_
         if self._y_is_vector:
             mean, variance = mean[..., 0], variance[..., 0]
-        return GaussianMixture(mean.double().cpu(), variance.cpu()).affine(scale, shift)
+        mean, variance = mean.double().cpu(), variance.cpu()
+        _check_finite(mean, variance)
+        mixture = GaussianMixture(mean, variance).affine(scale, shift)
+        _check_finite(torch.from_numpy(mixture.mean)[None], torch.from_numpy(mixture.variance)[None])
+        return mixture
+
+
+def _check_finite(mean: Tensor, variance: Tensor) -> None:
+    """Raise NumericalError unless every row of [T, N, ...] has finite moments."""
+    finite = (torch.isfinite(mean) & torch.isfinite(variance)).movedim(1, 0).flatten(1).all(1)
+    if not bool(finite.all()):
+        row = int(torch.nonzero(~finite)[0, 0])
+        raise NumericalError(
+            f"the prediction of row {row} (of those predicted together) is not finite: the row, or a parameter of the"
+            " model, is too extreme for its floating-point type. Check the row's units; fit with dtype='float64'."
+        )

@@ -166,7 +166,7 @@ def from_record(cls: type[E], record: Record) -> E:
     estimator._y_is_vector = typed(info, "y_is_vector", bool)
     if estimator._y_is_vector and P != 1:
         refuse("y_is_vector", f"true with {P} outputs")
-    estimator._predict_seed = whole(info, "predict_seed", 0, 2**63 - 1)
+    estimator._predict_seed = whole(info, "predict_seed", 0, 2**31 - 1)
     if method.uses_subset:
         indices = tensor_of(tensors, "subset.indices", (M,), torch.int64)
         if bool((indices < 0).any()) or bool((indices >= N).any()):

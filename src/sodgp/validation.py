@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from numbers import Real
@@ -140,8 +141,8 @@ def resolve_device(device: Any) -> torch.device:
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:
         resolved = torch.device(device)
-    except (RuntimeError, TypeError) as error:
-        raise ConfigurationError(f"device={device!r} is unknown; use 'auto', 'cpu' or 'cuda'.") from error
+    except (RuntimeError, TypeError, ValueError, OverflowError) as error:
+        raise ConfigurationError(f"device={device!r:.100} is unknown; use 'auto', 'cpu' or 'cuda'.") from error
     if resolved.type not in ("cpu", "cuda"):
         raise ConfigurationError(f"device={device!r} is not supported; use 'auto', 'cpu' or 'cuda'.")
     if resolved.type == "cuda" and not torch.cuda.is_available():
@@ -151,8 +152,12 @@ def resolve_device(device: Any) -> torch.device:
 
 @contextmanager
 def cpu_threads(count: int | None) -> Iterator[None]:
-    """Let PyTorch use `count` threads on the CPU inside the block; None leaves its setting as it is."""
+    """Let PyTorch use `count` threads on the CPU inside the block; None leaves its setting as it is.
+
+    Never more than the machine has: PyTorch would start as many as it is told, until the system refuses.
+    """
     before = torch.get_num_threads()
+    count = None if count is None else min(count, os.cpu_count() or 1)
     if count is None or count == before:
         yield
         return

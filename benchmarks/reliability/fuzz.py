@@ -1,0 +1,200 @@
+"""Damaged model files: loading gives a typed error or an equal model, and never a crash, a hang, or much memory.
+
+Every case is fixed by its number and the seed. Loading runs under a limit on the address space (1 GB more than the
+process has), a timer, and an audit hook that notes whatever would be code execution; a worker process takes the cases,
+so that a crash of the interpreter is seen too.
+"""
+
+from __future__ import annotations
+
+import json
+import resource
+import signal
+import sys
+import tempfile
+import time
+import warnings
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks.reliability.mutations import SIGNED, UNSIGNED, parts, signed
+from sodgp import DeepGPRegressor
+from sodgp.errors import ModelFileError, SodgpError
+from sodgp.io import JSON_NAME, TENSORS_NAME
+from sodgp.record_fields import encode_parameters
+
+FIXTURES = Path(__file__).parents[2] / "tests" / "fixtures"
+MEMORY = 10**9
+SECONDS = 20.0
+# Raised by the interpreter when code comes from elsewhere, or leaves for elsewhere.
+_EXECUTION = (
+    "exec",
+    "compile",
+    "import",
+    "os.system",
+    "os.exec",
+    "os.fork",
+    "os.posix_spawn",
+    "subprocess.Popen",
+    "pickle.find_class",
+    "marshal.loads",
+    "ctypes.dlopen",
+    "socket.connect",
+    "os.remove",
+    "os.rename",
+)
+
+
+class HangError(Exception):
+    """A case took too long."""
+
+
+class Watch:
+    """An audit hook, which cannot be taken away again, but sleeps unless `events` is a list."""
+
+    events: list[str] | None = None
+    is_there = False
+
+    @classmethod
+    def start(cls) -> None:
+        """Install the hook once."""
+        if not cls.is_there:
+            sys.addaudithook(cls._hook)
+            cls.is_there = True
+
+    @classmethod
+    def _hook(cls, event: str, arguments: tuple[Any, ...]) -> None:
+        if cls.events is not None and event in _EXECUTION:
+            cls.events.append(f"{event} {str(arguments)[:100]}")
+
+
+@contextmanager
+def guarded(seconds: float = SECONDS) -> Iterator[None]:
+    """A timer around a block."""
+
+    def too_long(number: int, frame: Any) -> None:
+        raise HangError(f"more than {seconds:g} seconds")
+
+    before = signal.signal(signal.SIGALRM, too_long)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0.0)
+        signal.signal(signal.SIGALRM, before)
+
+
+class Base:
+    """A sound file and what a model from it is."""
+
+    def __init__(self, version: int, name: str) -> None:
+        path = FIXTURES / f"model-v{version}-{name}"
+        self.name, self.version = path.name, version
+        if path.is_dir():
+            info = json.loads((path / JSON_NAME).read_text(encoding="utf-8"))
+            from safetensors.torch import load_file
+
+            self.content = signed(info, load_file(path / TENSORS_NAME))
+        else:
+            self.content = path.read_bytes()
+        info, _ = parts(self.content)
+        self.n_features = info["input_dim"]
+        self.model = DeepGPRegressor.load(path)
+        self.answer = answer(self.model, self.n_features)
+        self.options = options(self.model)
+
+
+def answer(model: Any, n_features: int) -> Any:
+    """Mean and standard deviation at two rows."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return np.stack(model.predict(np.linspace(-1.0, 50.0, 2 * n_features).reshape(2, -1), return_std=True))
+
+
+def options(model: Any) -> str:
+    """Everything else that a file says, as text."""
+    dims = [layer.mean.weight.shape[-2] for layer in model.model_.layers]
+    return json.dumps([encode_parameters(model, dims), vars(model.history_)], sort_keys=True, default=str)
+
+
+def judge(base: Base, kind: str, path: Path) -> tuple[str, str]:
+    """Load a damaged file: (verdict, detail). Verdicts that begin with "bad" break the promise."""
+    Watch.events = []
+    try:
+        with guarded():
+            model = DeepGPRegressor.load(path)
+    except ModelFileError:
+        return ("bad: code", str(Watch.events)) if Watch.events else ("refused", "")
+    except Exception as error:
+        return f"bad: {type(error).__name__} in load", str(error)[:200]
+    finally:
+        events, Watch.events = Watch.events, None
+    if events:
+        return "bad: code", str(events)
+    try:
+        with guarded():
+            found = answer(model, model.n_features_in_)
+    except SodgpError:
+        return ("loaded, prediction refused", "") if kind in SIGNED else ("bad: prediction refused", "")
+    except Exception as error:
+        return f"bad: {type(error).__name__} in predict", str(error)[:200]
+    if kind in SIGNED:
+        return ("loaded, finite", "") if np.isfinite(found).all() else ("bad: prediction not finite", "")
+    if np.array_equal(found, base.answer) and options(model) == base.options:
+        return "equal", ""
+    return ("another model (version 1)", "") if base.version == 1 else ("bad: another model", "")
+
+
+def fuzz(cases: range, seed: int, bases: list[Base], folder: Path) -> dict[str, Any]:
+    """Judge these cases; what was found, counted."""
+    kinds = [*UNSIGNED.items(), *SIGNED.items()]
+    counts: Counter[str] = Counter()
+    bad: list[dict[str, Any]] = []
+    slowest = 0.0
+    path = folder / "m.sodgp"
+    Watch.start()
+    for case in cases:
+        rng = np.random.default_rng([seed, case])
+        base = bases[rng.integers(len(bases))]
+        kind, mutate = kinds[case % len(kinds)]
+        path.write_bytes(mutate(rng, base.content))
+        began = time.perf_counter()
+        verdict, detail = judge(base, kind, path)
+        slowest = max(slowest, time.perf_counter() - began)
+        counts[f"{kind}|{verdict}"] += 1
+        if verdict.startswith("bad"):
+            bad.append({"case": case, "file": base.name, "kind": kind, "verdict": verdict, "detail": detail})
+    return {"counts": dict(counts), "bad": bad, "slowest_seconds": slowest}
+
+
+def all_bases(versions: tuple[int, ...]) -> list[Base]:
+    """Every fixture of these format versions."""
+    names = {
+        version: json.loads((FIXTURES / f"model-v{version}-predictions.json").read_text(encoding="utf-8"))["files"]
+        for version in versions
+    }
+    return [Base(version, name) for version in versions for name in names[version]]
+
+
+def limited(extra: int = MEMORY) -> int:
+    """Let this process take `extra` bytes more address space than it has, and no more; returns what it has."""
+    fields = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text().splitlines())
+    now = 1024 * int(fields["VmSize"].split()[0])
+    resource.setrlimit(resource.RLIMIT_AS, (now + extra, resource.getrlimit(resource.RLIMIT_AS)[1]))
+    return now
+
+
+def worker(first: int, last: int, seed: int, versions: tuple[int, ...]) -> dict[str, Any]:
+    """Judge a stretch of cases under the memory limit; for a process of its own."""
+    bases = all_bases(versions)
+    with tempfile.TemporaryDirectory() as folder:
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        limited()
+        found = fuzz(range(first, last), seed, bases, Path(folder))
+    found["peak_growth_mb"] = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
+    return found
