@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import importlib.util
 import inspect
+import re
+import shlex
+from pathlib import Path
 
 import pytest
 from typer.main import get_command
@@ -11,6 +15,7 @@ from sodgp import DeepGPRegressor
 from sodgp.architecture import Initialization
 from sodgp.cli import app
 from sodgp.cli.config import read_config
+from sodgp.cli.group import ExitCode
 from sodgp.cli.options import FLAG, INFERENCES, KERNELS, NO_FLAG, OPTIONS, SUBSETS, as_arguments
 from sodgp.configuration import _METHODS
 from sodgp.errors import ConfigurationError
@@ -18,6 +23,7 @@ from sodgp.kernels import KERNEL_NAMES
 from sodgp.subset import SELECTORS, KMeans
 from sodgp.subset.auto import Auto
 
+DOCS = Path(__file__).parents[1] / "docs"
 DEFAULTS = {name: p.default for name, p in inspect.signature(DeepGPRegressor).parameters.items()}
 
 
@@ -46,6 +52,33 @@ def test_defaults_in_the_help_are_those_of_the_estimator(name):
         assert option.kind.accepts(default)
     elif option.kind is FLAG:
         assert isinstance(default, bool)
+
+
+def test_the_page_of_the_command_line_is_up_to_date():
+    spec = importlib.util.spec_from_file_location("make_command_line", DOCS / "make_command_line.py")
+    maker = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(maker)
+    assert maker.main(["--check"]) == 0, "run python docs/make_command_line.py"
+    page = maker.PAGE.read_text(encoding="utf-8")
+    for code in ExitCode:
+        assert re.search(rf"^\| {code.value} \|", page, re.MULTILINE)
+
+
+@pytest.mark.parametrize("page", ["command-line.md", "report.md", "quickstart.md", "../README.md"])
+def test_commands_of_the_pages_have_these_flags(page):
+    text = (DOCS / page).read_text(encoding="utf-8")
+    lines = re.findall(r"^sodgp (\w+)(.*)$", text, re.MULTILINE)
+    assert lines
+    for name, rest in lines:
+        command = get_command(app).commands[name]
+        command.make_context(name, shlex.split(rest, comments=True))
+
+
+def test_the_toml_of_the_page_is_read(tmp_path):
+    (block,) = re.findall(r"^```toml\n(.*?)^```$", (DOCS / "command-line.md").read_text(), re.DOTALL | re.MULTILINE)
+    config = read_config(write(tmp_path, block))
+    assert config.options["subset"] == KMeans(n_init=5)
+    assert config.command["target"] == ["y"]
 
 
 def write(tmp_path, text):

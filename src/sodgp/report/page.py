@@ -209,7 +209,7 @@ def _model(report: Report, pictures: dict[str, list[Picture]]) -> str:
         ("inducing points", f"{about['subset_rows']:,} in each layer"),
         ("trained numbers", f"{about['parameters']:,}"),
         ("bound", f"{bound} after {about['iterations']:,} steps{seconds} ({about['stopped']})"),
-        ("rollbacks", str(about["rollbacks"])),
+        ("numerical safeguards", about["safeguards"]),
         ("noise std", ", ".join(f"{name} {value:.4g}" for name, value in about["noise_std"].items())),
         ("options set", _options(report) or "none"),
     ]

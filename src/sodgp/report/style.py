@@ -34,7 +34,8 @@ thead th { border-bottom: 2px solid var(--soft); font-weight: 600; }
 td.text { white-space: normal; min-width: 9rem; }
 td.remark { white-space: nowrap; }
 @media (max-width: 30rem) { th, td { padding: .3rem .45rem; } table { font-size: .85rem; } }
-.figures { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(100%, 24rem), 1fr)); gap: 1rem; }
+.figures { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(100%, 24rem), 1fr)); gap: 1rem;
+  margin-top: .8rem; }
 figure { margin: 0; max-width: 34rem; }
 figure img { display: block; width: 100%; height: auto; background: #fff; border: 1px solid var(--line);
   border-radius: .4rem; }
