@@ -138,3 +138,15 @@ def test_messages_of_the_troubleshooting_page_are_in_the_code(message):
 
 def test_the_troubleshooting_page_has_messages():
     assert len(messages_of_the_page()) > 30
+
+
+def test_links_of_the_readme_lead_somewhere():
+    root = DOCS.parent
+    targets = re.findall(r"\]\((?!https?://)([^)\s]+)\)", (root / "README.md").read_text(encoding="utf-8"))
+    assert len(targets) > 15
+    for target in targets:
+        path, _, anchor = target.partition("#")
+        assert (root / path).exists(), target
+        if anchor:
+            headings = re.findall(r"^#+ (.+)$", (root / path).read_text(encoding="utf-8"), re.M)
+            assert anchor in {re.sub(r"[^\w\s-]", "", h.lower()).strip().replace(" ", "-") for h in headings}
