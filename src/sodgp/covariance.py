@@ -69,7 +69,8 @@ def covariance_pair(
     """
     scaled = type(kernel) is ScaleKernel
     base = kernel.base_kernel if scaled else kernel
-    if type(base) is not RBFKernel:
+    # PyTorch's compiler fuses the plain operations itself, and some of its versions lose the gradient of the pair.
+    if type(base) is not RBFKernel or torch.compiler.is_compiling():
         return covariance(kernel, Z_s), covariance(kernel, Z_s, Z_b)
     log_variance = kernel.outputscale.log()[..., None, None] if scaled else Z_s.new_zeros(1, 1)
     return RBFPair.apply(_active(kernel, Z_s), _active(kernel, Z_b), base.lengthscale, log_variance)

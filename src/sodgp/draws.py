@@ -119,13 +119,17 @@ class TapeDraws:
 
     def refill(self) -> tuple[Tensor, ...]:
         """Fresh numbers for one step, one tensor of shape [*replicates, T, rows, width] for each request."""
+        return self.refill_from(self.generators)
+
+    def refill_from(self, generators: Sequence[torch.Generator]) -> tuple[Tensor, ...]:
+        """The same from other generators, as many as the tape has."""
         if self.plan is None:
             raise RuntimeError("a tape is refilled after its rehearsal: call finish_rehearsal first.")
         if not self.plan:
             return ()
         sizes = [self.n_samples * rows * width for rows, width in self.plan]
         # Drawn in single precision and widened: Monte Carlo noise needs no more digits, and it is five times faster.
-        flat = torch.stack([torch.randn(sum(sizes), generator=g, device=self.device) for g in self.generators])
+        flat = torch.stack([torch.randn(sum(sizes), generator=g, device=self.device) for g in generators])
         flat = flat[0] if self.is_single else flat
         pieces = flat.to(self.dtype).split(sizes, -1)
         return tuple(

@@ -11,7 +11,6 @@ which is Murray (2016), "Differentiation of the Cholesky decomposition", in thes
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import cached_property
 from typing import Any
 
 import torch
@@ -35,19 +34,26 @@ class Factor:
 
     def __init__(self, L: Tensor, L_inv: Tensor, E: Tensor) -> None:
         self.value, self.inverse_value, self.E = L, L_inv, E
+        # Kept by hand: PyTorch's compiler cannot look into functools.cached_property before Python 3.12.
+        self._L: Tensor | None = None
+        self._L_inv: Tensor | None = None
 
     def __iter__(self) -> Iterator[Tensor]:
         return iter((self.L, self.L_inv))
 
-    @cached_property
+    @property
     def L(self) -> Tensor:
         """The factor itself, differentiable; prefer the products below."""
-        return _Reveal.apply(self.E, self.value)
+        if self._L is None:
+            self._L = _Reveal.apply(self.E, self.value)
+        return self._L
 
-    @cached_property
+    @property
     def L_inv(self) -> Tensor:
         """Its inverse, differentiable; prefer `solve`."""
-        return _RevealInverse.apply(self.E, self.inverse_value)
+        if self._L_inv is None:
+            self._L_inv = _RevealInverse.apply(self.E, self.inverse_value)
+        return self._L_inv
 
     def over_outputs(self) -> Factor:
         """The same factor with an axis of outputs before the matrix, [..., 1, M, M]."""
@@ -82,28 +88,32 @@ def factorise(
     One triangular solve against the identity and then matrix products is faster than solving against the wide right
     sides that follow.
     """
-    return Factor(*_Factorise.apply(with_jitter(K, jitter), jitter, layer, what))
+    K = with_jitter(K, jitter)
+    L = climb(K.detach(), jitter, layer, what)
+    L_inv = inverse_triangular(L)
+    return Factor(L, L_inv, _Perturbation.apply(K, L_inv))
 
 
-class _Factorise(torch.autograd.Function):
-    """(L, L^-1, E) of a matrix that already holds its jitter; more of it is added only after a failure."""
+class _Perturbation(torch.autograd.Function):
+    """E of L (I + E), as a function of K at E = 0.
+
+    Its only output: in a compiled step some versions of PyTorch lose the gradient of a function that has outputs
+    without one beside it.
+    """
 
     @staticmethod
-    def forward(ctx: Any, K: Tensor, jitter: Jitter, layer: int | None, what: str) -> tuple[Tensor, Tensor, Tensor]:
-        L = climb(K, jitter, layer, what)
-        L_inv = inverse_triangular(L)
+    def forward(ctx: Any, K: Tensor, L_inv: Tensor) -> Tensor:
         ctx.save_for_backward(L_inv)
-        ctx.mark_non_differentiable(L, L_inv)
-        return L, L_inv, torch.zeros_like(K)
+        return torch.zeros_like(K)
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, _L: Tensor, _L_inv: Tensor, grad_E: Tensor) -> tuple[Tensor, None, None, None]:
+    def backward(ctx: Any, grad_E: Tensor) -> tuple[Tensor, None]:
         (L_inv,) = ctx.saved_tensors
         inner = grad_E.tril()
         inner.diagonal(dim1=-2, dim2=-1).mul_(0.5)
         half = L_inv.mT @ inner @ L_inv
-        return 0.5 * (half + half.mT), None, None, None
+        return 0.5 * (half + half.mT), None
 
 
 class _Reveal(torch.autograd.Function):

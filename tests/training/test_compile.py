@@ -4,8 +4,15 @@ import shutil
 import subprocess
 import sys
 import textwrap
+import warnings
+from pathlib import Path
 
+import numpy as np
 import pytest
+import torch
+
+from sodgp import DeepGPRegressor
+from sodgp.errors import NumericalWarning
 
 # In a process of its own: the tests' run-time check of shapes cannot be compiled.
 PROGRAM = """
@@ -31,3 +38,34 @@ def test_a_compiled_fit_is_the_plain_fit():
         [sys.executable, "-W", "ignore", "-c", textwrap.dedent(PROGRAM)], capture_output=True, text=True, check=False
     )
     assert run.stdout.strip() == "equal", run.stderr
+
+
+# All functions, and two methods; without arguments the program takes every method, alone and replicated.
+FAST = (*"L L_inv times transpose_times solve log_det inverse_norm HiddenRows TotalRows QuadraticTrace Gram".split(),)
+FAST += ("RBFPair", "OutputVariances", "sod", "dsvi")
+
+
+def test_gradients_of_compiled_functions_are_the_plain_ones():
+    # Without code generation: what is at stake is whether the compiler keeps every gradient, not how it fuses.
+    program = Path(__file__).with_name("compiled_gradients.py")
+    run = subprocess.run(
+        [sys.executable, "-W", "ignore", str(program), "aot_eager", *FAST], capture_output=True, text=True, check=False
+    )
+    assert run.stdout.strip() == "equal", run.stdout + run.stderr
+
+
+def test_a_compiler_that_loses_a_gradient_is_not_used(monkeypatch):
+    def careless(function, **_):
+        return lambda *numbers: {name: value.detach() + 0 * value for name, value in function(*numbers).items()}
+
+    monkeypatch.setattr(torch, "compile", careless)
+    X, y = np.linspace(0, 1, 12)[:, None], np.linspace(0, 1, 12)
+    options = {"max_iter": 3, "subset_size": 4, "random_state": 0}
+    with pytest.warns(NumericalWarning, match="another gradient"):
+        model = DeepGPRegressor(compile=True, **options).fit(X, y)
+    plain = DeepGPRegressor(**options).fit(X, y)
+    assert model.history_.bound == plain.history_.bound
+    monkeypatch.setattr(torch, "compile", lambda function, **_: function)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        DeepGPRegressor(compile=True, **options).fit(X, y)

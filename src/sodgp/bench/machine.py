@@ -80,12 +80,13 @@ def _process_peak() -> float:
 def _commit() -> dict[str, Any]:
     """Commit of the source tree and whether it had changes.
 
-    Without a repository, as in a copy on another machine, the environment variable ``SODGP_COMMIT`` names it.
+    For a copy of the source without its history, the environment variable ``SODGP_COMMIT`` names the commit.
     """
     root = Path(__file__).resolve().parents[3]
+    if named := os.environ.get("SODGP_COMMIT"):
+        return {"commit": named}
     if not (root / ".git").exists():
-        named = os.environ.get("SODGP_COMMIT")
-        return {"commit": named} if named else {}
+        return {}
     try:
         commit, changes = (
             subprocess.run(["git", *command], cwd=root, capture_output=True, text=True, check=True, timeout=20).stdout

@@ -5,8 +5,6 @@ Shared by every inference method: SoD conditions on the subset's own representat
 
 from __future__ import annotations
 
-from functools import cached_property
-
 import torch
 from gpytorch.kernels import Kernel
 from jaxtyping import Float
@@ -46,6 +44,9 @@ class Conditional:
         self.factor = factor
         self.K_sb = K_sb
         self.k_bb = k_bb
+        # Kept by hand: PyTorch's compiler cannot look into functools.cached_property before Python 3.12.
+        self._A: Tensor | None = None
+        self._V: Tensor | None = None
 
     @property
     def L(self) -> Tensor:
@@ -57,16 +58,20 @@ class Conditional:
         """Its inverse, [..., M, M]."""
         return self.factor.L_inv
 
-    @cached_property
+    @property
     def A(self) -> Tensor:
         """L^-1 K_SR, [..., M, B]."""
-        return self.factor.solve(self.K_sb)
+        if self._A is None:
+            self._A = self.factor.solve(self.K_sb)
+        return self._A
 
-    @cached_property
+    @property
     def V(self) -> Tensor:
         """Diagonal of K_RR - K_RS K_SS^-1 K_SR, [..., B]."""
-        # Rounding can push the difference below zero where a row sits on top of the subset.
-        return (self.k_bb - self.A.square().sum(-2)).clamp_min(0.0)
+        if self._V is None:
+            # Rounding can push the difference below zero where a row sits on top of the subset.
+            self._V = (self.k_bb - self.A.square().sum(-2)).clamp_min(0.0)
+        return self._V
 
     def rows_given(self, w: Float[Tensor, "*batch T M D"]) -> tuple[Tensor, Tensor]:
         """A' w [..., T, B, D] and V [..., B], in one pass forward and one back."""
