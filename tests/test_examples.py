@@ -49,6 +49,14 @@ def test_bayesian_optimisation(capsys):
     assert capsys.readouterr().out.startswith("step 1")
 
 
+def test_pipeline(capsys):
+    pytest.importorskip("pandas")
+    score, weights = example("pipeline")(["--iterations", "40"])
+    assert score > 0.8
+    assert weights["day"] < 0.1 < min(weights["area"], weights["district"])
+    assert "remainder__area" in capsys.readouterr().out
+
+
 def test_every_example_is_tested():
     sources = "".join(file.read_text(encoding="utf-8") for file in Path(__file__).parent.glob("test_example*.py"))
     for script in FOLDER.glob("*.py"):

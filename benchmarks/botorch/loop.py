@@ -48,12 +48,12 @@ def branin(X: Tensor) -> Tensor:
     return function(low + (high - low) * X)
 
 
-def cliff(X: Tensor) -> Tensor:
-    """x1 + x2 up to the unit circle, and 2 less behind it: the maximum is at the edge of a cliff."""
-    return X.sum(-1) - 2.0 * (X.norm(dim=-1) > 1.0).to(X)
+def step(X: Tensor) -> Tensor:
+    """A jump by 1 at x1 = 0.75, flat on both sides of it, and a ridge at x2 = 0.3; the maximum is 1."""
+    return (X[..., 0] > 0.75).to(X) - (X[..., 1] - 0.3).abs()
 
 
-PROBLEMS = {"branin": Problem(branin, -0.397887, -0.5), "cliff": Problem(cliff, 2.0**0.5, 1.34)}
+PROBLEMS = {"branin": Problem(branin, -0.397887, -0.5), "step": Problem(step, 1.0, 0.95)}
 
 
 @dataclass(frozen=True)
