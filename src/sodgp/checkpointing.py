@@ -24,7 +24,6 @@ _FREE = frozenset(
         "checkpoint_every",
         "device",
         "max_minutes",
-        "n_predict_samples",
         "n_restarts",
         "random_state",
         "verbose",

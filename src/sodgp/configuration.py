@@ -30,7 +30,7 @@ from sodgp.linalg import Jitter
 from sodgp.subset import get_selector
 from sodgp.subset.auto import Auto, AutoSize
 from sodgp.training.checkpoints import Cadence
-from sodgp.training.loop import SCHEDULES, Callback
+from sodgp.training.loop import SCHEDULES, Callback, Factor
 from sodgp.training.progress import ProgressBar
 from sodgp.training.reselect import Reselection
 from sodgp.training.warm import WARM_METHODS
@@ -90,7 +90,8 @@ _UNUSED: dict[str, tuple[str, ...]] = {
     "sod": ("learn_inducing_inputs", *_SAMPLING),
     "dsvi": (*_OF_SUBSETS, *_SAMPLING),
     # Every chain takes one hidden sample in a transition.
-    "sghmc": (*_OF_SUBSETS, "predictive_weight", "n_samples", "compile"),
+    # It has no model to judge before its draws.
+    "sghmc": (*_OF_SUBSETS, "predictive_weight", "n_samples", "compile", "validation_fraction"),
     # Its bound is closed over all rows: neither batches nor training samples.
     "mean_field": (
         *_OF_SUBSETS,
@@ -120,13 +121,14 @@ class Configuration:
     max_iter: int
     batch_size: int
     learning_rate: float
-    schedule: str
+    schedule: str | Factor
     initialization: Initialization
     jitter: Jitter
     dtype: torch.dtype
     device: torch.device
     callbacks: Sequence[Callback]
     max_seconds: float | None
+    validation_fraction: float | None
     checkpoint: Path | None
     checkpoint_every: Cadence
     _method: Inference
@@ -147,7 +149,8 @@ class Configuration:
         check_choice("parameterization", e.parameterization, tuple(FAMILIES))
         check_choice("coupling", e.coupling, COUPLINGS)
         check_choice("hidden_mean", e.hidden_mean, ("linear", "zero"))
-        check_choice("schedule", e.schedule, SCHEDULES)
+        if not callable(e.schedule):
+            check_choice("schedule", e.schedule, SCHEDULES)
         check_choice("dtype", e.dtype, tuple(DTYPES))
         if not callable(e.kernel):
             check_choice("kernel", e.kernel, KERNEL_NAMES)
@@ -179,6 +182,7 @@ class Configuration:
             device=resolve_device(e.device),
             callbacks=_checked_callbacks(e.callbacks, e.verbose, max_iter),
             max_seconds=None if e.max_minutes is None else 60.0 * check_positive("max_minutes", e.max_minutes),
+            validation_fraction=_checked_fraction(e.validation_fraction),
             checkpoint=_checked_folder(e.checkpoint),
             checkpoint_every=_checked_cadence(e.checkpoint_every),
             _method=_METHODS[e.inference](e),
@@ -358,6 +362,14 @@ def _checked_callbacks(callbacks: Any, verbose: Any, max_iter: int) -> list[Call
         if not callable(callback):
             raise ConfigurationError(f"callbacks must be functions of a TrainingState, not {callback!r}.")
     return [*checked, ProgressBar(max_iter)] if verbose else checked
+
+
+def _checked_fraction(fraction: Any) -> float | None:
+    if fraction is None:
+        return None
+    if check_positive("validation_fraction", fraction) >= 1.0:
+        raise ConfigurationError(f"validation_fraction must be between 0 and 1, not {fraction!r}.")
+    return float(fraction)
 
 
 def _checked_folder(folder: Any) -> Path | None:

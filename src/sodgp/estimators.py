@@ -26,6 +26,7 @@ from sodgp.prediction import Predictions
 from sodgp.replicates import fit_replicates, training_memory
 from sodgp.subset import get_selector
 from sodgp.training.carry import Subset
+from sodgp.training.held_out import HeldOut
 from sodgp.training.journal import Plan
 from sodgp.training.loop import History
 from sodgp.training.run import Settings, fit
@@ -36,7 +37,13 @@ from sodgp.validation import check_fit_data, check_flag, check_integer, check_no
 FloatArray = NDArray[np.float64]
 
 # What only some fits leave behind: a new fit starts without them.
-_OPTIONAL_ATTRIBUTES = ("restart_bounds_", "subset_size_reason_", "subset_indices_", "diagnostics_")
+_OPTIONAL_ATTRIBUTES = (
+    "validation_indices_",
+    "restart_bounds_",
+    "subset_size_reason_",
+    "subset_indices_",
+    "diagnostics_",
+)
 
 
 class DeepGPRegressor(Predictions, MultiOutputMixin, RegressorMixin, BaseEstimator):
@@ -103,8 +110,9 @@ class DeepGPRegressor(Predictions, MultiOutputMixin, RegressorMixin, BaseEstimat
         Rows that a step sees, the subset counted in; the whole data where they fit.
     learning_rate : float, default=0.03
         Of Adam. SGHMC's authors use 0.01 for its hyper-parameters.
-    schedule : {"cosine", "constant"}, default="cosine"
-        ``"cosine"`` holds the learning rate for half of the run and then lets it fall to one hundredth.
+    schedule : {"cosine", "constant"} or function, default="cosine"
+        ``"cosine"`` holds the learning rate for half of the run and then lets it fall to one hundredth. A function
+        takes the iteration, counted from 1, to a positive factor of `learning_rate`; it is not stored in model files.
     n_restarts : int, default=1
         Fits from different seeds (and subsets), trained in one program; the one with the best bound is kept.
     warm_start : bool, default=False
@@ -132,6 +140,9 @@ class DeepGPRegressor(Predictions, MultiOutputMixin, RegressorMixin, BaseEstimat
         1 shows a progress bar.
     callbacks : list of functions or None, default=None
         Each is called with a `sodgp.training.loop.TrainingState` every 50 iterations; returning True ends training.
+    validation_fraction : float or None, default=None
+        Share of the rows, chosen at random, that training never sees; their mean log predictive density is noted every
+        50 iterations in ``history_.validation``, for `sodgp.callbacks.EarlyStopping`. Not for ``"sghmc"``.
     max_minutes : float or None, default=None
         Training ends after so many minutes of this call of `fit`, with the model that there is; SGHMC divides them
         between burn-in and posterior draws.
@@ -155,6 +166,8 @@ class DeepGPRegressor(Predictions, MultiOutputMixin, RegressorMixin, BaseEstimat
         Numbers that were trained.
     diagnostics_ : sodgp.inference.diagnostics.SamplerDiagnostics
         For ``"sghmc"``: effective sample size, R-hat, temperature and step size.
+    validation_indices_ : ndarray of shape [V]
+        With `validation_fraction`: the rows that were held out; not stored in model files.
     n_iter_ : int
     restart_bounds_ : list of float
         Bound of every restart, where there were several.
@@ -201,7 +214,7 @@ class DeepGPRegressor(Predictions, MultiOutputMixin, RegressorMixin, BaseEstimat
         warm_start: bool = False,
         compile: bool = False,
         n_threads: int | None = 1,
-        schedule: str = "cosine",
+        schedule: Any = "cosine",
         initialization: Any = None,
         jitter: Any = None,
         dtype: str = "float64",
@@ -209,6 +222,7 @@ class DeepGPRegressor(Predictions, MultiOutputMixin, RegressorMixin, BaseEstimat
         random_state: Any = None,
         verbose: int = 0,
         callbacks: Any = None,
+        validation_fraction: float | None = None,
         max_minutes: float | None = None,
         checkpoint: Any = None,
         checkpoint_every: Any = "10min",
@@ -248,6 +262,7 @@ class DeepGPRegressor(Predictions, MultiOutputMixin, RegressorMixin, BaseEstimat
         self.random_state = random_state
         self.verbose = verbose
         self.callbacks = callbacks
+        self.validation_fraction = validation_fraction
         self.max_minutes = max_minutes
         self.checkpoint = checkpoint
         self.checkpoint_every = checkpoint_every
@@ -348,6 +363,16 @@ class DeepGPRegressor(Predictions, MultiOutputMixin, RegressorMixin, BaseEstimat
         X_raw, y_raw = check_fit_data(self, X, y)
         self._y_is_vector = y_raw.ndim == 1
         y_columns = y_raw.reshape(len(y_raw), -1)
+        drawn = check_random_state(self.random_state).randint(2**31 - 1, size=3).tolist()
+        seeds = seeds_of(plan, self.random_state) or drawn
+        self._predict_seed = int(seeds[2])
+        rows, held = _held_out(config.validation_fraction, len(X_raw), seeds[1] + 5)
+        self._n_held_out = len(held)
+        if len(held):
+            if noise_variance is not None:
+                raise ConfigurationError("validation_fraction and noise_variance do not go together; leave one out.")
+            self.validation_indices_ = held
+        X_held, y_held, X_raw, y_columns = X_raw[held], y_columns[held], X_raw[rows], y_columns[rows]
         if start is None:
             self._x_scaler, self._y_scaler = _scaler_of(X_raw, "X"), _scaler_of(y_columns, "y")
         elif (X_raw.shape[1], y_columns.shape[1]) != (len(self._x_scaler.scale_), len(self._y_scaler.scale_)):
@@ -359,9 +384,6 @@ class DeepGPRegressor(Predictions, MultiOutputMixin, RegressorMixin, BaseEstimat
         else:
             self._x_scaler, self._y_scaler = (_with_rows(s, len(X_raw)) for s in (self._x_scaler, self._y_scaler))
         X_scaled, y_scaled = self._x_scaler.transform(X_raw), self._y_scaler.transform(y_columns)
-        drawn = check_random_state(self.random_state).randint(2**31 - 1, size=3).tolist()
-        seeds = seeds_of(plan, self.random_state) or drawn
-        self._predict_seed = int(seeds[2])
 
         X_t, y_t = (torch.as_tensor(values, dtype=torch.float64) for values in (X_scaled, y_scaled))
         automatic = config.automatic_size(X_t)
@@ -375,7 +397,7 @@ class DeepGPRegressor(Predictions, MultiOutputMixin, RegressorMixin, BaseEstimat
         if method.uses_subset:
             generator = torch.Generator().manual_seed(int(seeds[0]))
             chosen = get_selector(self.subset).select(X_t, y_t, size, None, generator)
-            self.subset_indices_ = chosen.numpy()
+            self.subset_indices_ = rows[chosen.numpy()]
         known = self._known_noise(config, noise_variance, y_scaled.shape)
         data = _split(X_t, y_t, chosen, config.dtype, known)
 
@@ -409,10 +431,18 @@ class DeepGPRegressor(Predictions, MultiOutputMixin, RegressorMixin, BaseEstimat
             reselection=config.reselection(self.subset),
             max_seconds=config.max_seconds,
             checkpoint=None if plan is None else replace(plan, seeds=seeds),
+            held_out=self._judged_by(X_held, y_held, config.dtype) if len(held) else None,
         )
         self._method = method
         self._X_s, self._y_s = data.X_s.unsqueeze(0), data.y_s.unsqueeze(0)
         return Problem(architecture, data, int(seeds[1]), chosen, start), settings
+
+    def _judged_by(self, X: FloatArray, y: FloatArray, dtype: torch.dtype) -> HeldOut:
+        """Held-out rows in the units of training."""
+        X_t = torch.as_tensor(self._x_scaler.transform(X), dtype=dtype)
+        y_t = torch.as_tensor(self._y_scaler.transform(y), dtype=dtype)
+        log_scale = float(np.log(self._y_scaler.scale_).sum())
+        return HeldOut(X_t, y_t, log_scale, seed=self._predict_seed, n_samples=self.n_predict_samples)
 
     def _known_noise(self, config: Configuration, variance: Any, shape: tuple[int, ...]) -> KnownNoise | None:
         """Noise variances in scaled units, where they were given."""
@@ -432,7 +462,9 @@ class DeepGPRegressor(Predictions, MultiOutputMixin, RegressorMixin, BaseEstimat
         self.model_, self.history_ = model, history
         moved = model.__dict__.pop("moved_subset", None)
         if moved is not None:
-            self.subset_indices_ = moved.rows.numpy()
+            held = getattr(self, "validation_indices_", [])
+            n_rows = int(np.max(self._x_scaler.n_samples_seen_)) + len(held)
+            self.subset_indices_ = np.delete(np.arange(n_rows), held)[moved.rows.numpy()]
             self._X_s, self._y_s = moved.X_s.unsqueeze(0), moved.y_s.unsqueeze(0)
         if hasattr(self.model_, "diagnostics"):
             self.diagnostics_ = self.model_.diagnostics
@@ -516,6 +548,19 @@ def _with_rows(scaler: StandardScaler, rows: int) -> StandardScaler:
     scaler = copy.copy(scaler)
     scaler.n_samples_seen_ = np.int64(rows)
     return scaler
+
+
+def _held_out(fraction: float | None, n_rows: int, seed: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Rows to train on and rows to hold out, each in their own order."""
+    if fraction is None:
+        return np.arange(n_rows), np.arange(0)
+    count = max(1, round(fraction * n_rows))
+    if n_rows - count < 2:
+        raise InputError(
+            f"validation_fraction={fraction} leaves {n_rows - count} of {n_rows} rows to train on; use a smaller one."
+        )
+    order = torch.randperm(n_rows, generator=torch.Generator().manual_seed(seed)).numpy()
+    return np.sort(order[count:]), np.sort(order[:count])
 
 
 def _split(X: Tensor, y: Tensor, chosen: Tensor, dtype: torch.dtype, noise: KnownNoise | None) -> TrainingSet:

@@ -64,6 +64,14 @@ def _encode_kernel(kernel: Any, input_dims: Sequence[int]) -> Any:
 def _encode(name: str, value: Any) -> Any:
     if name in _LEFT_OUT or (name == "random_state" and not isinstance(value, int | np.integer)):
         return None
+    if name == "schedule" and callable(value):
+        warnings.warn(
+            "schedule is a function and is not stored; the loaded model has schedule='cosine'. Its predictions stay the"
+            " same.",
+            SodgpWarning,
+            stacklevel=2,
+        )
+        return "cosine"
     if name == "subset" and not isinstance(value, str):
         known = next((key for key, selector in SELECTORS.items() if type(value) is selector), None)
         if known is not None:
@@ -149,6 +157,8 @@ def decode_history(entries: dict[str, Any]) -> History:
         value, default = entries.get(field.name), getattr(history, field.name)
         if field.name not in entries or type(value) is not type(default):
             refuse(f"history.{field.name}", "missing or of the wrong type")
+        if field.name == "validation" and value == []:
+            continue
         for numbers in [value] if isinstance(value, list) else list(value.values()) if isinstance(value, dict) else []:
             lengths.add(len(numbers_of(f"history.{field.name}", numbers)))
         setattr(history, field.name, value)

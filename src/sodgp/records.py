@@ -102,6 +102,7 @@ def to_record(estimator: Any) -> Record:
         "size": int(model.layers[0].q_mean.shape[-2]),
         "hidden_widths": [int(layer.mean.weight.shape[-1]) for layer in model.layers][:-1],
         "n_rows": int(np.max(estimator._x_scaler.n_samples_seen_)),
+        "n_held_out": int(getattr(estimator, "_n_held_out", 0)),
         "y_is_vector": bool(estimator._y_is_vector),
         "feature_names": None if feature_names is None else [str(name) for name in feature_names],
         "target_names": None if target_names is None else [str(name) for name in target_names],
@@ -169,9 +170,10 @@ def from_record(cls: type[E], record: Record) -> E:
     estimator._predict_seed = whole(info, "predict_seed", 0, 2**31 - 1)
     if method.uses_subset:
         indices = tensor_of(tensors, "subset.indices", (M,), torch.int64)
-        if bool((indices < 0).any()) or bool((indices >= N).any()):
+        held = whole({"n_held_out": 0, **info}, "n_held_out", 0, 2**53)
+        if bool((indices < 0).any()) or bool((indices >= N + held).any()):
             refuse("subset.indices", "out of range")
-        estimator.subset_indices_ = indices.numpy()
+        estimator.subset_indices_, estimator._n_held_out = indices.numpy(), held
     estimator.history_ = decode_history(typed(info, "history", dict))
     estimator.n_iter_ = estimator.history_.iteration[-1] if estimator.history_.iteration else 0
     estimator.n_parameters_ = model.n_parameters

@@ -85,6 +85,11 @@ def fit_replicates(
         raise ConfigurationError(f"replicates must have equal options; these differ: {', '.join(different)}.")
     if options[0]["n_restarts"] != 1:
         raise ConfigurationError("replicates are single fits: leave n_restarts at 1, or fit the estimators one by one.")
+    if options[0]["validation_fraction"] is not None and len(estimators) > 1:
+        raise ConfigurationError(
+            "validation_fraction is for single fits, not for n_restarts, ensembles and replicates, which train in one"
+            " program; leave it at None."
+        )
     before = [dict(vars(estimator)) for estimator in estimators]
     try:
         for estimator in estimators:

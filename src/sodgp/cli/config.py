@@ -20,6 +20,7 @@ _COMMAND: Final[dict[str, tuple[str, Callable[[Any], bool]]]] = {
         "a column name or a list of them",
         lambda value: isinstance(value, str) or (isinstance(value, list) and all(isinstance(v, str) for v in value)),
     ),
+    "patience": ("an integer", lambda value: INTEGER.accepts(value) and value > 0),
     "verbose": ("true or false", lambda value: isinstance(value, bool)),
 }
 
@@ -33,7 +34,8 @@ class FitConfig:
     options : dict
         Arguments of the estimator.
     command : dict
-        Those of ``data``, ``out`` (paths, from the file's folder), ``target`` (a list) and ``verbose`` that are there.
+        Those of ``data``, ``out`` (paths, from the file's folder), ``target`` (a list), ``patience`` and ``verbose``
+        that are there.
     """
 
     options: dict[str, Any] = dataclasses.field(default_factory=dict)

@@ -169,6 +169,9 @@ OPTIONS: Final[dict[str, Option]] = {
     "n_samples": Option(INTEGER, "Monte Carlo samples of a training step", "10", panel=_TRAINING),
     "n_predict_samples": Option(INTEGER, "Monte Carlo samples of a prediction", "50", panel=_TRAINING),
     "n_restarts": Option(INTEGER, "Fits from different seeds; the best is kept", "1", panel=_TRAINING),
+    "validation_fraction": Option(
+        NUMBER, "Share of the rows held out and scored during training; see --patience", "none", panel=_TRAINING
+    ),
     "max_minutes": Option(NUMBER, "Time after which training ends", "none", panel=_TRAINING),
     "checkpoint": Option(TEXT, "Folder to which training is written at intervals", "none", panel=_TRAINING),
     "checkpoint_every": Option(EVERY, "How often: steps, or 90s, 10min, 2h", "10min", panel=_TRAINING),

@@ -103,6 +103,14 @@ def fit(
         Path | None, typer.Option(help="TOML file; its keys are the options below, data, target and out. Flags win.")
     ] = None,
     as_json: Json = False,
+    patience: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            help="Stop after so many steps without a better bound (validation score with --validation-fraction).",
+            show_default=False,
+        ),
+    ] = None,
     resume: Annotated[
         bool, typer.Option("--resume", help="Continue from the newest checkpoint in the folder of --checkpoint.")
     ] = False,
@@ -122,7 +130,13 @@ def fit(
     file = FitConfig() if config is None else read_config(config)
     said = file.command | {
         name: value
-        for name, value in (("data", data), ("target", target), ("out", out), ("verbose", verbose))
+        for name, value in (
+            ("data", data),
+            ("target", target),
+            ("out", out),
+            ("patience", patience),
+            ("verbose", verbose),
+        )
         if value not in (None, [])
     }
     for name, how in (("data", "a table, such as data.csv"), ("target", "--target"), ("out", "--out")):
@@ -136,7 +150,7 @@ def fit(
     X, y = training_data(Path(said["data"]), said["target"])
     began = time.perf_counter()
     with progress(model.max_iter, "training", shown=shown) as begin:
-        model.set_params(callbacks=[begin("training")])
+        model.set_params(callbacks=[begin("training"), *_early_stopping(model, said.get("patience"))])
         model.fit(X, y.iloc[:, 0] if y.shape[1] == 1 else y, resume=resume)
     seconds = time.perf_counter() - began
     model.set_params(callbacks=None)
@@ -310,6 +324,15 @@ def _predictions(estimator: Any, X: Any, wanted: list[float]) -> Any:
     targets = target_names(estimator)
     header = names if len(targets) == 1 else [f"{target}_{name}" for target in targets for name in names]
     return pd.DataFrame(table.reshape(len(table), -1), columns=header)
+
+
+def _early_stopping(model: Any, patience: int | None) -> list[Any]:
+    from sodgp.callbacks import EarlyStopping
+
+    if patience is None:
+        return []
+    monitor = "bound" if model.validation_fraction is None else "validation"
+    return [EarlyStopping(monitor, patience=patience)]
 
 
 def _print_summary(about: dict[str, Any]) -> None:

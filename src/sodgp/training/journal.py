@@ -23,6 +23,7 @@ from sodgp.errors import CheckpointError, CheckpointWarning
 from sodgp.io import Record
 from sodgp.training.batches import Batcher
 from sodgp.training.checkpoints import Cadence, CheckpointFolder
+from sodgp.training.held_out import HeldOut
 from sodgp.training.loop import Callback, Course, History
 from sodgp.training.reselect import Reselector
 from sodgp.training.stacking import Problem
@@ -70,6 +71,7 @@ class CheckpointJournal:
         Those of the Monte Carlo draws.
     mover : Reselector, optional
     callbacks : sequence of callbacks
+    held_out : HeldOut, optional
 
     Attributes
     ----------
@@ -93,14 +95,16 @@ class CheckpointJournal:
         generators: Sequence[torch.Generator],
         mover: Reselector | None,
         callbacks: Sequence[Callback],
+        held_out: HeldOut | None = None,
     ) -> None:
         self.plan, self.batcher, self.mover, self.callbacks = plan, batcher, mover, callbacks
         self.generators = {"draws": list(generators), "batches": list(batcher.generators)}
         if mover is not None:
             self.generators["subset"] = mover.generators
-        self.identity = json.loads(
-            json.dumps({"options": plan.options, "device": device.type, "data": [_fingerprint(p) for p in problems]})
-        )
+        judged = None if held_out is None else _sha256(torch.cat([held_out.X, held_out.y], -1))
+        data = [_fingerprint(problem) for problem in problems]
+        identity = {"options": plan.options, "device": device.type, "data": data, "held-out rows": judged}
+        self.identity = json.loads(json.dumps(identity))
         self.course: Course
         self.extra = Record({}, {})
         self._last = time.monotonic()
@@ -244,7 +248,7 @@ def _differences(then: Any, now: Any, name: str = "") -> list[str]:
         return [phrase for pair in zip(then, now, strict=True) for phrase in _differences(*pair, name)]
     if then == now:
         return []
-    if name in ("X", "y", "first subset"):
+    if name in ("X", "y", "first subset", "noise_variance", "held-out rows"):
         return [f"{name} differs"]
     if name == "seed":
         return ["random_state differs"]

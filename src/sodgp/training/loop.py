@@ -23,6 +23,8 @@ from sodgp.training.steps import Snapshot, Step
 __all__ = ["History", "Schedule", "TrainingState"]
 
 SCHEDULES = ("constant", "cosine")
+# A user's own schedule: from the iteration, counted from 1, to a factor of the learning rate.
+Factor = Callable[[int], float]
 
 
 @dataclass(frozen=True)
@@ -40,6 +42,8 @@ class TrainingState:
     learning_rate : float
     model : DeepGP
         Live: look, do not touch.
+    validation : float or None
+        With `validation_fraction`: mean log predictive density of a held-out row, in original units of y.
 
     Examples
     --------
@@ -58,6 +62,7 @@ class TrainingState:
     seconds: float
     learning_rate: float
     model: nn.Module
+    validation: float | None = None
 
 
 # A callback is called at every logged iteration and ends training by returning True. Where it has methods `open` and
@@ -88,6 +93,8 @@ class History:
         Covariance matrices that could be factorised with more jitter only.
     bad_gradients : int
         Gradients that were not finite, and that Adam therefore never saw; each also rolled training back.
+    validation : list of float
+        With `validation_fraction`: mean log predictive density of a held-out row; else empty.
 
     Examples
     --------
@@ -106,13 +113,21 @@ class History:
     reselections: list[dict[str, Any]] = field(default_factory=list)
     jitter_climbs: int = 0
     bad_gradients: int = 0
+    validation: list[float] = field(default_factory=list)
 
-    def log(self, iteration: int, terms: dict[str, float], seconds: float) -> None:
+    def log(self, iteration: int, terms: dict[str, float], seconds: float, validation: float | None = None) -> None:
         """Append one entry; an iteration that is run again after a roll-back replaces its own."""
         if self.iteration and self.iteration[-1] == iteration:
             self.iteration.pop()
-            for column in (self.bound, self.seconds, *self.terms.values()):
+            for column in (
+                self.bound,
+                self.seconds,
+                *self.terms.values(),
+                *([self.validation] * bool(self.validation)),
+            ):
                 column.pop()
+        if validation is not None:
+            self.validation.append(validation)
         self.iteration.append(iteration)
         self.bound.append(math.fsum(terms.values()))
         self.seconds.append(seconds)
@@ -217,8 +232,9 @@ class Schedule:
     Parameters
     ----------
     learning_rate : float
-    kind : {"constant", "cosine"}
-        ``"cosine"`` holds the rate for the first part of the run, then lets it fall along half a cosine to 1 %.
+    kind : {"constant", "cosine"} or function
+        ``"cosine"`` holds the rate for the first part of the run, then lets it fall along half a cosine to 1 %. A
+        function takes the iteration, counted from 1, to a positive factor of the rate.
     max_iter : int
     hold : float
         Share of the run before the fall.
@@ -231,16 +247,24 @@ class Schedule:
     """
 
     learning_rate: float
-    kind: str
+    kind: str | Factor
     max_iter: int
     hold: float = 0.5
 
     def __post_init__(self) -> None:
-        if self.kind not in SCHEDULES:
+        if not callable(self.kind) and self.kind not in SCHEDULES:
             raise ConfigurationError(f"schedule={self.kind!r} is unknown; choose one of {', '.join(SCHEDULES)}.")
 
     def at(self, iteration: int) -> float:
         """The rate at an iteration, from 1."""
+        if callable(self.kind):
+            factor = float(self.kind(iteration))
+            if not math.isfinite(factor) or factor <= 0.0:
+                raise ConfigurationError(
+                    f"schedule gave {factor!r} at iteration {iteration}; it must give a positive factor of the"
+                    " learning rate."
+                )
+            return self.learning_rate * factor
         progress = iteration / max(self.max_iter, 1)
         if self.kind == "constant" or progress <= self.hold:
             return self.learning_rate
@@ -258,6 +282,7 @@ def train(
     change: Change | None = None,
     journal: Journal | None = None,
     max_seconds: float | None = None,
+    validation: Callable[[], float] | None = None,
     log_every: int = 50,
     max_rollbacks: int = 6,
 ) -> list[History]:
@@ -282,6 +307,8 @@ def train(
         Asked after every iteration whether to write, and told to when training is stopped.
     max_seconds : float, optional
         Training ends after the iteration in which this process has trained for so long.
+    validation : function () -> float, optional
+        How well the present model predicts rows that it has not seen; asked at logged iterations.
     log_every : int
     max_rollbacks : int
         After so many the error is raised, with the last good parameters in place.
@@ -319,15 +346,18 @@ def train(
                 try:
                     terms = step()
                     values = None if before is None else _checked(terms, step)
+                    score = _scored(validation) if before is not None else None
                 except NumericalError as error:
                     _go_back(course, step, error, max_rollbacks)
                     continue
                 if before is not None and values is not None:
                     # Not the parameters after the step: nobody has seen a bound of theirs yet.
                     course.good, course.good_iteration = before, iteration - 1
-                    means = _log(course, values)
+                    means = _log(course, values, score)
                     bound = math.fsum(means.values())
-                    state = TrainingState(iteration, schedule.max_iter, bound, means, course.elapsed, rate, model)
+                    state = TrainingState(
+                        iteration, schedule.max_iter, bound, means, course.elapsed, rate, model, score
+                    )
                     try:
                         answers = [callback(state) for callback in callbacks]
                     except KeyboardInterrupt:
@@ -353,7 +383,7 @@ def train(
     finally:
         _close(callbacks)
     if stopped in ("interrupted", "max_minutes"):
-        _end_early(course, step, terms)
+        _end_early(course, step, terms, validation)
     if stopped == "interrupted":
         warnings.warn(
             f"training was interrupted at iteration {course.iteration}; the model is usable as it is.",
@@ -380,21 +410,21 @@ def _go_back(course: Course, step: Step, error: NumericalError, max_rollbacks: i
     course.shrink *= 0.5
 
 
-def _log(course: Course, values: dict[str, list[float]]) -> dict[str, float]:
+def _log(course: Course, values: dict[str, list[float]], score: float | None) -> dict[str, float]:
     """Add an entry to every history; the terms' means over replicates."""
     seconds = course.elapsed
     for replicate, history in enumerate(course.histories):
-        history.log(course.iteration, {name: value[replicate] for name, value in values.items()}, seconds)
+        history.log(course.iteration, {name: value[replicate] for name, value in values.items()}, seconds, score)
     return {name: math.fsum(value) / len(value) for name, value in values.items()}
 
 
-def _end_early(course: Course, step: Step, terms: Terms | None) -> None:
+def _end_early(course: Course, step: Step, terms: Terms | None, validation: Callable[[], float] | None) -> None:
     """Log the last iteration if it was not, or go back to the last good parameters if it went wrong unseen."""
     try:
         if terms is not None:
             values = _checked(terms, step)
             if course.histories[0].iteration[-1:] != [course.iteration]:
-                _log(course, values)
+                _log(course, values, _scored(validation))
         elif not all(bool(torch.isfinite(p).all()) for p in step.parameters):
             course.good.restore(step.parameters, step.optimizer)
     except NumericalError:
@@ -420,6 +450,14 @@ def _checked(terms: Terms, step: Step) -> dict[str, list[float]]:
     if isinstance(step.optimizer, GuardedAdam) and step.optimizer.look():
         raise GradientError("a gradient is not finite.")
     return values
+
+
+def _scored(validation: Callable[[], float] | None) -> float | None:
+    """The held-out rows' log density, where there are some."""
+    score = None if validation is None else validation()
+    if score is not None and not math.isfinite(score):
+        raise NumericalError("the log density of the held-out rows is not finite.")
+    return score
 
 
 def _say_what_was_tried(error: NumericalError, rollbacks: int, iteration: int, dtype: torch.dtype) -> None:

@@ -18,8 +18,9 @@ from sodgp.inference.base import Inference
 from sodgp.inference.sghmc import StochasticGradientHMC
 from sodgp.model import DeepGP
 from sodgp.training.batches import Batcher
+from sodgp.training.held_out import HeldOut
 from sodgp.training.journal import CheckpointJournal, Plan
-from sodgp.training.loop import Callback, History, Schedule, train
+from sodgp.training.loop import Callback, Factor, History, Schedule, train
 from sodgp.training.objective import Objective
 from sodgp.training.posterior import fit_by_sampling
 from sodgp.training.reselect import Reselection, Reselector
@@ -43,7 +44,7 @@ class Settings:
     n_samples : int
         Monte Carlo samples T.
     learning_rate : float
-    schedule : {"constant", "cosine"}
+    schedule : {"constant", "cosine"} or function
     device : torch.device
     callbacks : sequence of functions of TrainingState
     capture : bool
@@ -56,6 +57,8 @@ class Settings:
         Of training, after which it ends.
     checkpoint : Plan, optional
         Where and when to write checkpoints, and which to continue from.
+    held_out : HeldOut, optional
+        Rows by which the model is judged at logged iterations; for a single problem.
 
     Examples
     --------
@@ -68,7 +71,7 @@ class Settings:
     batch_rows: int
     n_samples: int
     learning_rate: float
-    schedule: str
+    schedule: str | Factor
     device: torch.device
     callbacks: Sequence[Callback] = ()
     capture: bool = True
@@ -76,6 +79,7 @@ class Settings:
     reselection: Reselection | None = None
     max_seconds: float | None = None
     checkpoint: Plan | None = None
+    held_out: HeldOut | None = None
 
 
 def fit(inference: Inference, problems: Sequence[Problem], settings: Settings) -> list[tuple[DeepGP, History]]:
@@ -145,7 +149,14 @@ def fit(inference: Inference, problems: Sequence[Problem], settings: Settings) -
     generators, journal = _generators(seeds, settings.device), None
     if settings.checkpoint is not None:
         journal = CheckpointJournal(
-            settings.checkpoint, problems, settings.device, batcher, generators, mover, settings.callbacks
+            settings.checkpoint,
+            problems,
+            settings.device,
+            batcher,
+            generators,
+            mover,
+            settings.callbacks,
+            settings.held_out,
         )
     watched: dict[str, Any] = {
         "callbacks": settings.callbacks,
@@ -162,7 +173,11 @@ def fit(inference: Inference, problems: Sequence[Problem], settings: Settings) -
             histories = fit_by_sampling(sampler, **watched)
         else:
             step = training_step(inference, model, batcher, seeds, settings, generators)
-            histories = train(step, model, schedule, replicates=len(problems), change=mover, **watched)
+            score = None
+            if settings.held_out is not None:
+                score = settings.held_out.judge(inference, model, batcher)
+            watched |= {"change": mover, "validation": score}
+            histories = train(step, model, schedule, replicates=len(problems), **watched)
             if journal is not None and histories[0].stopped in ("max_iter", "callback"):
                 journal.finish(step)
     except NumericalError as error:

@@ -1,0 +1,69 @@
+"""Rows that training never sees, and how well the model of the moment predicts them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from sodgp.draws import SharedDraws
+from sodgp.inference.base import Inference
+from sodgp.model import DeepGP
+from sodgp.training.batches import Batcher
+
+# Rows that are predicted at once.
+_CHUNK = 500
+
+
+@dataclass(frozen=True)
+class HeldOut:
+    """Rows to judge a model by, and how.
+
+    Parameters
+    ----------
+    X, y : Tensor of shape [V, D] and [V, P]
+        In scaled units.
+    log_scale : float
+        Sum over outputs of the log of the targets' scale: what takes a log density to original units.
+    seed, n_samples : int
+        Of the prediction's draws, the same at every look.
+    """
+
+    X: Tensor
+    y: Tensor
+    log_scale: float
+    seed: int
+    n_samples: int
+
+    def judge(self, inference: Inference, model: DeepGP, batcher: Batcher) -> Callable[[], float]:
+        """A function that gives the mean log predictive density of a row in original units, now."""
+        device = batcher.data.X_r.device
+        X, y = self.X.to(device), self.y.to(device)
+
+        def score() -> float:
+            was_training = model.training
+            model.eval()
+            try:
+                with torch.no_grad():
+                    total = math.fsum(
+                        float(self._log_density(inference, model, batcher, X[rows], y[rows]).sum())
+                        for rows in torch.arange(len(X), device=device).split(_CHUNK)
+                    )
+            finally:
+                model.train(was_training)
+            return total / len(X) - self.log_scale
+
+        return score
+
+    def _log_density(self, inference: Inference, model: DeepGP, batcher: Batcher, X: Tensor, y: Tensor) -> Tensor:
+        """Log of the mixture's density at every row, all outputs together, [rows]."""
+        draws = SharedDraws(self.seed, self.n_samples, dtype=X.dtype, device=X.device)
+        X_s, y_s, rows = (t.unsqueeze(0) for t in (batcher.data.X_s, batcher.data.y_s, X))
+        mean, variance = inference.predict(model, X_s, y_s, rows, draws)
+        variance = variance + model.noise_at(X_s, rows, draws)
+        each = -0.5 * (math.log(2.0 * math.pi) + variance.log() + (y - mean).square() / variance)
+        # One output is independent of another given the sample: the mixture is over whole rows.
+        return torch.logsumexp(each.double().sum(-1), 0) - math.log(self.n_samples)
