@@ -14,6 +14,7 @@ import pytest
 MODULES = (
     "sodgp",
     "sodgp.architecture",
+    "sodgp.callbacks",
     "sodgp.data",
     "sodgp.draws",
     "sodgp.errors",
