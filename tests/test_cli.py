@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import json
 import os
+import re
 import subprocess
 import sys
 
 import numpy as np
 import pandas as pd
 import pytest
-from typer.testing import CliRunner
+from cli_runner import run
 
 import sodgp
 from sodgp import DeepGPRegressor, terminal
-from sodgp.cli import app
 from sodgp.errors import NumericalError, ResourceError
 from sodgp.training.loop import TrainingState
 
@@ -36,7 +37,7 @@ def go(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
 
     def invoke(*arguments, code=0):
-        result = CliRunner().invoke(app, [str(argument) for argument in arguments])
+        result = run(*arguments)
         assert result.exit_code == code, result.output + repr(result.exception)
         assert "Traceback" not in result.output
         return result
@@ -320,14 +321,15 @@ def test_debug_shows_the_traceback_wherever_it_stands(table, tmp_path, monkeypat
     monkeypatch.chdir(tmp_path)
     arguments = ["fit", "data.csv", "--target", "nope", "--out", "m"]
     arguments.insert(place, "--debug")
-    result = CliRunner().invoke(app, arguments)
+    result = run(*arguments)
     assert result.exit_code == 1
     assert "Traceback" in result.stderr
     assert result.stderr.splitlines()[-1].startswith("Error: The table has no column 'nope'")
 
 
 def test_usage_errors_are_one_line(go):
-    assert go("fti", code=2).stderr == "Error: No such command 'fti'. Did you mean 'fit'? See: root --help\n"
+    result = go("fti", code=2)
+    assert re.fullmatch(r"Error: No such command 'fti'\.( Did you mean 'fit'\?)? See: root --help\n", result.stderr)
     result = go("predict", code=2)
     assert result.stderr.startswith("Error: Missing argument")
     assert result.stderr.endswith("See: root predict --help\n")
@@ -353,6 +355,20 @@ def test_progress_in_a_log_is_plain_lines(capsys, monkeypatch):
     with terminal.progress(20, "fits", shown=False) as begin:
         begin("one")(TrainingState(5, 10, -1.25, {}, 0.0, 0.1, None))
     assert not capsys.readouterr().err
+
+
+def test_progress_in_a_terminal_is_a_bar(monkeypatch):
+    monkeypatch.setenv("TTY_COMPATIBLE", "1")
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("TERM", "xterm")
+    screen = io.StringIO()
+    monkeypatch.setattr(sys, "stderr", screen)
+    with terminal.progress(20, "fits") as begin:
+        begin("one")(TrainingState(20, 20, -1.25, {}, 0.0, 0.1, None))
+    assert "one" in screen.getvalue()
+    assert "100%" in screen.getvalue()
+    assert "bound -1.2" in screen.getvalue()
+    assert "\x1b[" in screen.getvalue()
 
 
 def program(*arguments, **environment):

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import torch
-from typer.testing import CliRunner
+from cli_runner import run
 
 from sodgp import demo
-from sodgp.cli import app
 
 
 def test_demo_prints_a_table_and_writes_the_picture(tmp_path, capsys):
@@ -35,12 +34,12 @@ def test_tasks_depend_on_the_seed_and_keep_test_rows_apart():
 def test_the_command_hands_its_options_on(monkeypatch, tmp_path):
     calls = []
     monkeypatch.setattr(demo, "run", lambda *arguments: calls.append(arguments))
-    result = CliRunner().invoke(app, ["demo", "--out", str(tmp_path), "--seed", "7"])
+    result = run("demo", "--out", tmp_path, "--seed", "7")
     assert (result.exit_code, calls) == (0, [(tmp_path, 7)])
 
 
 def test_an_unusable_folder_is_refused_before_the_fits(tmp_path):
     (tmp_path / "file").touch()
-    result = CliRunner().invoke(app, ["demo", "--out", str(tmp_path / "file")])
+    result = run("demo", "--out", tmp_path / "file")
     assert result.exit_code == 1
     assert result.stderr == f"Error: {tmp_path / 'file'}: File exists.\n"

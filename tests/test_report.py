@@ -13,10 +13,9 @@ from html.parser import HTMLParser
 import numpy as np
 import pandas as pd
 import pytest
-from typer.testing import CliRunner
+from cli_runner import run
 
 from sodgp import DeepGPRegressor
-from sodgp.cli import app
 from sodgp.errors import ConfigurationError, InputError
 from sodgp.report import cross_validated, held_out, write_report
 from sodgp.report.content import outside_training
@@ -249,7 +248,7 @@ def test_the_command(tmp_path, monkeypatch):
     table[60:120].to_csv("test.csv", index=False)
 
     def go(*arguments, code=0):
-        result = CliRunner().invoke(app, list(arguments))
+        result = run(*arguments)
         assert result.exit_code == code, result.output + repr(result.exception)
         return result
 

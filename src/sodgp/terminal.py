@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -45,39 +45,54 @@ def progress(total: int, label: str, *, shown: bool = True) -> Iterator[Callable
     function (label) -> callback
         To be called once for each fit; the callback goes to `DeepGPRegressor(callbacks=[...])`.
     """
-    # Imported here: a quiet run needs no rich.
     from rich.console import Console
-    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
-    columns = (
-        TextColumn("{task.description}", markup=False),
-        BarColumn(),
-        TaskProgressColumn(),
-        TimeRemainingColumn(),
-        TextColumn("{task.fields[bound]}", markup=False),
-    )
     console = Console(stderr=True)
     in_terminal = console.is_terminal and not console.is_dumb_terminal
+    bar = _Bar(console, total, label) if shown and in_terminal else None
     log = _Log(total) if shown and not in_terminal else None
-    with Progress(*columns, console=console, disable=not shown or not in_terminal) as bar:
-        task = bar.add_task(label, total=total, bound="")
-        done = 0
+    done = 0
 
-        def begin(name: str) -> Advance:
+    def begin(name: str) -> Advance:
+        nonlocal done
+        offset, done = done, done
+        if bar is not None:
+            bar.begin(name)
+
+        def advance(state: TrainingState) -> None:
             nonlocal done
-            offset, done = done, done
-            bar.update(task, description=name, bound="")
+            done = offset + state.iteration
+            for display in (bar, log):
+                if display is not None:
+                    display.advance(name, done, state.bound)
 
-            def advance(state: TrainingState) -> None:
-                nonlocal done
-                done = offset + state.iteration
-                bar.update(task, completed=done, bound=f"bound {state.bound:.1f}")
-                if log is not None:
-                    log.advance(name, done, state.bound)
+        return advance
 
-            return advance
-
+    with bar.live if bar is not None else nullcontext():
         yield begin
+
+
+class _Bar:
+    """A bar with the time left and the bound. Not made at all in a log, where even one that is off prints a line."""
+
+    def __init__(self, console: Any, total: int, label: str) -> None:
+        from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+
+        columns = (
+            TextColumn("{task.description}", markup=False),
+            BarColumn(),
+            TaskProgressColumn(),
+            TimeRemainingColumn(),
+            TextColumn("{task.fields[bound]}", markup=False),
+        )
+        self.live = Progress(*columns, console=console)
+        self._task = self.live.add_task(label, total=total, bound="")
+
+    def begin(self, name: str) -> None:
+        self.live.update(self._task, description=name, bound="")
+
+    def advance(self, name: str, done: int, bound: float) -> None:
+        self.live.update(self._task, completed=done, bound=f"bound {bound:.1f}")
 
 
 class _Log:

@@ -8,15 +8,14 @@ import sys
 import time
 from pathlib import Path
 
+import cli_runner
 import pytest
 from bench_fixtures import tiny  # noqa: F401 (a fixture for every test here)
-from typer.testing import CliRunner
 
 from sodgp.bench import methods
 from sodgp.bench.cells import read_cells
 from sodgp.bench.protocol import Request
 from sodgp.bench.run import Options, run
-from sodgp.cli import app
 from sodgp.errors import ConfigurationError, InputError, NumericalError, SodgpError
 
 QUICK = Options(device="cpu", history_every=0)
@@ -38,7 +37,7 @@ def request(**changes):
 
 
 def go(*arguments, code=0):
-    result = CliRunner().invoke(app, ["bench", *map(str, arguments)])
+    result = cli_runner.run("bench", *arguments)
     assert result.exit_code == code, result.output + repr(result.exception)
     assert "Traceback" not in result.output
     return result

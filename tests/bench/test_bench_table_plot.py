@@ -6,12 +6,11 @@ from html.parser import HTMLParser
 
 import pytest
 from bench_fixtures import make_cell
-from typer.testing import CliRunner
+from cli_runner import run
 
 from sodgp.bench.html import page
 from sodgp.bench.plot import curves_figure, rmse_figure
 from sodgp.bench.table import Entry, Number, build, markdown, paper_numbers
-from sodgp.cli import app
 from sodgp.errors import InputError
 
 
@@ -119,7 +118,7 @@ def test_the_commands_write_files(tmp_path):
         for split in (0, 1):
             make_cell("energy", method, 1, split, 1.0 + split, history=curve(split)).write(tmp_path)
     for arguments in (["table"], ["table", "--format", "html"], ["plot", "--curves", "energy"]):
-        result = CliRunner().invoke(app, ["bench", *arguments, "--out", str(tmp_path)])
+        result = run("bench", *arguments, "--out", tmp_path)
         assert result.exit_code == 0, result.output
     for name in ("rmse.png", "curves-energy.png"):
         assert (tmp_path / name).read_bytes().startswith(b"\x89PNG")

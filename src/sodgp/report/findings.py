@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 FEW_TRAINING_ROWS, FEW_ROWS = 50, 30
 # Nats a row that the bound may still rise by over the last tenth of a run.
-STILL_RISING = 0.01
+STILL_RISING = 0.02
 _SURE = 0.01
 
 
