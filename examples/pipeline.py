@@ -43,12 +43,8 @@ def main(arguments: list[str] | None = None) -> tuple[float, dict[str, float]]:
     encoder = OneHotEncoder(sparse_output=False)
     columns = ColumnTransformer([("district", encoder, ["district"])], remainder="passthrough")
     columns.set_output(transform="pandas")  # the deep GP then sees and remembers the columns' names
-    model = Pipeline(
-        [
-            ("columns", columns),
-            ("gp", DeepGPRegressor(max_iter=options.iterations, n_samples=2, learning_rate=0.05, random_state=0)),
-        ]
-    )
+    gp = DeepGPRegressor(max_iter=options.iterations, n_samples=2, learning_rate=0.05, random_state=0)
+    model = Pipeline([("columns", columns), ("gp", gp)])
 
     search = GridSearchCV(model, {"gp__n_layers": [1, 2], "gp__subset_size": [20, 40]}, cv=2)
     search.fit(X_train, y_train)
