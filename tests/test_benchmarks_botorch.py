@@ -12,6 +12,7 @@ pytest.importorskip("botorch")
 
 from benchmarks.botorch.__main__ import report
 from benchmarks.botorch.loop import PROBLEMS, bayesian_search, deep, random_search, start
+
 from sodgp import DeepGPRegressor
 
 RESULT = Path(__file__).parents[1] / "benchmarks" / "results" / "botorch.json"

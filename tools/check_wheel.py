@@ -38,6 +38,7 @@ COMMANDS = (
 
 
 def main() -> None:
+    """Build, install, use; SystemExit or CalledProcessError where something fails."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         run(sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", folder, ROOT, cwd=folder)
