@@ -1,1 +1,1 @@
-"""Proofs of reliability that take minutes: killed runs, fuzzed model files, hostile data, a soak. Tests run small ones."""
+"""Proofs of reliability that take minutes: killed runs, fuzzed files, hostile data, a soak; tests run small ones."""
