@@ -106,3 +106,17 @@ def test_dtype_and_initial_values():
     start = Initialization(noise_variance=0.3)
     assert configuration(initialization=start).initialization is start
     assert configuration().initialization == Initialization()
+
+
+def test_efforts_decide_what_is_left_open():
+    def resolved(rows=1000, **options):
+        configuration = Configuration.from_estimator(DeepGPRegressor(**options))
+        return configuration.subset_rows(rows), configuration.max_iter
+
+    assert resolved() == (100, 1000)
+    assert resolved(effort="quick") == (50, 300)
+    assert resolved(effort="thorough") == (200, 3000)
+    assert resolved(rows=60, effort="thorough") == (30, 3000)
+    assert resolved(effort="thorough", subset_size=7, max_iter=5) == (7, 5)
+    with pytest.raises(ConfigurationError, match="effort='heroic'"):
+        resolved(effort="heroic")

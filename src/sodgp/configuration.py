@@ -38,7 +38,17 @@ from sodgp.validation import check_choice, check_flag, check_integer, check_posi
 
 DTYPES = {"float64": torch.float64, "float32": torch.float32}
 NOISES = ("homoscedastic", "heteroscedastic")
-DEFAULT_SUBSET_SIZE = 100
+
+
+@dataclass(frozen=True)
+class Effort:
+    """What an effort spends: rows of the subset, and steps of training."""
+
+    subset_size: int
+    max_iter: int
+
+
+EFFORTS = {"quick": Effort(50, 300), "standard": Effort(100, 1000), "thorough": Effort(200, 3000)}
 
 
 def _sod(estimator: Any) -> SubsetOfData:
@@ -118,6 +128,7 @@ class Configuration:
     hidden_mean: str
     tie_label_noise: bool
     n_samples: int
+    effort: Effort
     max_iter: int
     batch_size: int
     learning_rate: float
@@ -160,7 +171,8 @@ class Configuration:
         if e.n_threads is not None:
             check_integer("n_threads", e.n_threads, minimum=1)
         dtype = DTYPES[e.dtype]
-        max_iter = check_integer("max_iter", e.max_iter, minimum=1)
+        check_choice("effort", e.effort, tuple(EFFORTS))
+        max_iter = _checked_steps(e.max_iter, EFFORTS[e.effort])
         return cls(
             inference=e.inference,
             n_layers=check_integer("n_layers", e.n_layers, minimum=1),
@@ -172,6 +184,7 @@ class Configuration:
             hidden_mean=e.hidden_mean,
             tie_label_noise=check_flag("tie_label_noise", e.tie_label_noise),
             n_samples=check_integer("n_samples", e.n_samples, minimum=1),
+            effort=EFFORTS[e.effort],
             max_iter=max_iter,
             batch_size=check_integer("batch_size", e.batch_size, minimum=1),
             learning_rate=check_positive("learning_rate", e.learning_rate),
@@ -244,7 +257,7 @@ class Configuration:
         if self.subset_size == "paper":
             return min(50 if n_rows < 5000 else 100, n_rows)
         # At least as many rows outside as inside: a rest that is seen only through the subset keeps q honest.
-        return min(DEFAULT_SUBSET_SIZE, (n_rows + 1) // 2)
+        return min(self.effort.subset_size, (n_rows + 1) // 2)
 
     def batch_rows(self, size: int, n_rest: int) -> int:
         """Rows of the rest in a step: `batch_size` counts the subset in; all rows for a method without batches."""
@@ -314,6 +327,10 @@ def _checked_size(size: Any) -> int | str | Auto | None:
             )
         return Auto() if size == "auto" else size
     return check_integer("subset_size", size, minimum=1)
+
+
+def _checked_steps(steps: Any, effort: Effort) -> int:
+    return effort.max_iter if steps is None else check_integer("max_iter", steps, minimum=1)
 
 
 def _checked_pause(steps: Any) -> int | None:

@@ -64,9 +64,9 @@ class DeepGPRegressor(Predictions, MultiOutputMixin, RegressorMixin, BaseEstimat
         Outputs of the hidden layers (paper: D^l); None is min(30, D). A list gives one per hidden layer. This and
         whatever else concerns hidden layers has no meaning with one layer.
     subset_size : int, "paper", "auto", sodgp.subset.auto.Auto or None, default=None
-        Rows M of the subset S. None takes 100, or half of the rows where there are fewer than 200;
-        "paper" takes 50 below 5,000 rows and 100 above. Never more than all rows. "auto" grows a greedy subset until
-        little variance is left, takes its size, and says why in the log (INFO, logger ``"sodgp"``).
+        Rows M of the subset S. None takes 100, or what `effort` says, but at most half of the rows; "paper" takes 50
+        below 5,000 rows and 100 above. Never more than all rows. "auto" grows a greedy subset until little variance is
+        left, takes its size, and says why in the log (INFO, logger ``"sodgp"``).
     subset : str or selector, default="kmeans"
         How the rows of S are chosen; see `sodgp.subset`.
     reselect_every : int or None, default=None
@@ -104,8 +104,11 @@ class DeepGPRegressor(Predictions, MultiOutputMixin, RegressorMixin, BaseEstimat
         For ``"sghmc"``: chains side by side. R-hat compares the halves of every chain, so one is enough.
     n_samples, n_predict_samples : int, default=10 and 50
         Monte Carlo samples T in training and prediction.
-    max_iter : int, default=1000
-        Steps of Adam.
+    effort : {"quick", "standard", "thorough"}, default="standard"
+        What the time affords: a subset of 50, 100 or 200 rows and 300, 1,000 or 3,000 steps, where `subset_size` and
+        `max_iter` are None. Everything else is the same.
+    max_iter : int or None, default=None
+        Steps of Adam; None takes those of `effort`.
     batch_size : int, default=2000
         Rows that a step sees, the subset counted in; the whole data where they fit.
     learning_rate : float, default=0.03
@@ -207,7 +210,8 @@ class DeepGPRegressor(Predictions, MultiOutputMixin, RegressorMixin, BaseEstimat
         n_chains: int = 1,
         n_samples: int = 10,
         n_predict_samples: int = 50,
-        max_iter: int = 1000,
+        effort: str = "standard",
+        max_iter: int | None = None,
         batch_size: int = 2000,
         learning_rate: float = 0.03,
         n_restarts: int = 1,
@@ -247,6 +251,7 @@ class DeepGPRegressor(Predictions, MultiOutputMixin, RegressorMixin, BaseEstimat
         self.n_chains = n_chains
         self.n_samples = n_samples
         self.n_predict_samples = n_predict_samples
+        self.effort = effort
         self.max_iter = max_iter
         self.batch_size = batch_size
         self.learning_rate = learning_rate

@@ -137,7 +137,9 @@ OPTIONS: Final[dict[str, Option]] = {
         "rbf",
         choices=KERNELS,
     ),
-    "subset_size": Option(SIZE, "Rows M of the subset (inducing points); auto grows it as the data need", "up to 100"),
+    "subset_size": Option(
+        SIZE, "Rows M of the subset (inducing points); auto grows it as the data need", "100, or by --effort"
+    ),
     "subset": Option(TEXT, f"How its rows are chosen: {', '.join(SUBSETS)}", "kmeans", choices=SUBSETS),
     "reselect_every": Option(INTEGER, "Steps between two choices of the subset", "one choice"),
     "parameterization": Option(TEXT, "Family of q(F_S): whitened or paper", "whitened", choices=("whitened", "paper")),
@@ -157,7 +159,13 @@ OPTIONS: Final[dict[str, Option]] = {
         choices=("homoscedastic", "heteroscedastic"),
     ),
     "jitter": Option(JITTER, "Added to covariance diagonals, relative to their mean", "1e-6, float32: 1e-4"),
-    "max_iter": Option(INTEGER, "Steps of training", "1000", panel=_TRAINING),
+    "effort": Option(
+        TEXT,
+        "quick, standard or thorough: rows of the subset and steps, where these are not given",
+        "standard",
+        choices=("quick", "standard", "thorough"),
+    ),
+    "max_iter": Option(INTEGER, "Steps of training", "1000, or by --effort", panel=_TRAINING),
     "batch_size": Option(INTEGER, "Rows that a step sees, the subset counted in", "2000", panel=_TRAINING),
     "learning_rate": Option(NUMBER, "Of Adam", "0.03", panel=_TRAINING),
     "schedule": Option(

@@ -145,11 +145,11 @@ def fit(
     shown = said.get("verbose", True)
     arguments = as_arguments({"random_state": 0, **file.options, **options})
     model: Any = DeepGPRegressor(**arguments)
-    Configuration.from_estimator(model)
+    steps = Configuration.from_estimator(model).max_iter
     check_destination(said["out"])
     X, y = training_data(Path(said["data"]), said["target"])
     began = time.perf_counter()
-    with progress(model.max_iter, "training", shown=shown) as begin:
+    with progress(steps, "training", shown=shown) as begin:
         model.set_params(callbacks=[begin("training"), *_early_stopping(model, said.get("patience"))])
         model.fit(X, y.iloc[:, 0] if y.shape[1] == 1 else y, resume=resume)
     seconds = time.perf_counter() - began
@@ -260,12 +260,16 @@ def report(
     estimator = DeepGPRegressor.load(model)
     estimator.set_params(n_threads=threads or estimator.n_threads)
     X, y, names = known_targets(estimator, data, target or [])
+    from sodgp.configuration import Configuration
+
     about: dict[str, Any] = {"title": title, "model_name": str(model), "data_name": str(data), "random_state": seed}
     observed = y.to_numpy(dtype="float64")
     if cv is None:
         found = held_out(estimator, X, observed, targets=names, **about)
     else:
-        with progress(cv * estimator.max_iter, "cross-validation", shown=not as_json) as begin:
+        with progress(
+            cv * Configuration.from_estimator(estimator).max_iter, "cross-validation", shown=not as_json
+        ) as begin:
             found = cross_validated(estimator, X, observed, cv, targets=names, begin=begin, **about)
     found.write(out)
     if as_json:
