@@ -9,6 +9,7 @@ import os
 import re
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -400,3 +401,25 @@ def test_the_package_imports_its_names_on_demand():
     assert sodgp.plots.plot_fit
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
         _ = sodgp.nothing
+
+
+def test_a_checkpoint_is_resumed_and_of_other_options_refused(go, table):
+    fit = ["fit", "data.csv", "--target", "y", "--out", "m.sodgp", "--checkpoint", "ckpt", "--checkpoint-every", "2"]
+    first = go(*fit, "--resume", *QUICK)
+    assert "Warning: there is no checkpoint in ckpt to resume from" in first.stderr
+    assert "safeguards  none needed" in first.stdout
+    before = DeepGPRegressor.load("m.sodgp").predict(table[["a", "b", "z"]])
+    go(*fit, "--resume", *QUICK)
+    np.testing.assert_array_equal(DeepGPRegressor.load("m.sodgp").predict(table[["a", "b", "z"]]), before)
+    assert "n_layers=2 then, 3 now" in go(*fit, "--resume", "--layers", "3", *QUICK, code=1).stderr
+    assert "set checkpoint" in go("fit", "data.csv", "--target", "y", "--out", "n.sodgp", "--resume", code=2).stderr
+
+
+def test_patience_ends_training_on_held_out_rows(go, table):
+    options = ["--validation-fraction", "0.3", "--patience", "1", "--layers", "1", "--subset-size", "5", "--json"]
+    common = ["fit", "data.csv", "--target", "y", "--out", "m.sodgp", "--max-iter", "400", "--max-minutes", "5"]
+    about = json.loads(go(*common, *options, "--learning-rate", "1e-9").stdout)
+    assert about["stopped"] == "callback"
+    assert about["rows"] == 21
+    (Path("fit.toml")).write_text('data = "data.csv"\ntarget = "y"\nout = "n.sodgp"\npatience = 0\n')
+    assert "patience must be" in go("fit", "--config", "fit.toml", code=2).stderr

@@ -27,13 +27,17 @@ class GuardedAdam(torch.optim.Adam):
 
     Attributes
     ----------
+    waits : bool
+        Whether every step waits for the test and raises: on the CPU.
     refused : Tensor of shape []
         Gradients that were left out on a GPU since the last look.
     """
 
     def __init__(self, parameters: Sequence[nn.Parameter], lr: float | Tensor, *, capturable: bool = False) -> None:
         super().__init__(parameters, lr=lr, fused=True, capturable=capturable)
-        self.refused = torch.zeros((), device=parameters[0].device if parameters else None)
+        device = parameters[0].device if parameters else torch.device("cpu")
+        self.waits = device.type == "cpu"
+        self.refused = torch.zeros((), device=device)
 
     def step(self, closure: Callable[[], Any] | None = None) -> None:  # type: ignore[override]
         """One step of Adam, or none.
@@ -49,7 +53,7 @@ class GuardedAdam(torch.optim.Adam):
         super().step(closure)
 
     def _guard(self, norm: Tensor) -> None:
-        if norm.is_cuda:
+        if not self.waits:
             # PyTorch's own switch for mixed precision: the fused kernel reads it on the device.
             self.found_inf = (~torch.isfinite(norm)).to(torch.float32)
             self.refused.add_(self.found_inf)
@@ -58,7 +62,7 @@ class GuardedAdam(torch.optim.Adam):
 
     def look(self) -> int:
         """How many gradients a GPU has left out since the last look."""
-        if not self.refused.is_cuda:
+        if self.waits:
             return 0
         count = int(self.refused)
         self.refused.zero_()
