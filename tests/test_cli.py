@@ -419,7 +419,7 @@ def test_patience_ends_training_on_held_out_rows(go, table):
     table.assign(y=np.random.default_rng(1).normal(size=30)).to_csv("data.csv", index=False)  # nothing to learn
     options = ["--validation-fraction", "0.3", "--patience", "1", "--layers", "1", "--subset-size", "5", "--json"]
     common = ["fit", "data.csv", "--target", "y", "--out", "m.sodgp", "--max-iter", "400", "--max-minutes", "5"]
-    about = json.loads(go(*common, *options, "--learning-rate", "0.5").stdout)
+    about = json.loads(go(*common, *options).stdout)
     assert about["stopped"] == "callback"
     assert about["rows"] == 21
     (Path("fit.toml")).write_text('data = "data.csv"\ntarget = "y"\nout = "n.sodgp"\npatience = 0\n')
