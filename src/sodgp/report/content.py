@@ -92,6 +92,15 @@ class Report:
     about : dict
         Of `sodgp.summary.describe`.
     title, model_name, data_name, date : str
+
+    Examples
+    --------
+    >>> from sodgp import DeepGPRegressor
+    >>> X = np.linspace(-1, 1, 40)[:, None]
+    >>> model = DeepGPRegressor(n_layers=1, max_iter=5, random_state=0).fit(X[::2], X[::2, 0])
+    >>> report = held_out(model, X[1::2], X[1::2, 0], title="A line")
+    >>> report.worst(count=3).shape, report.title
+    ((3,), 'A line')
     """
 
     model: DeepGPRegressor
@@ -142,7 +151,29 @@ def held_out(
     random_state: int = 0,
     targets: Sequence[str] | None = None,
 ) -> Report:
-    """A report on rows that the model has not seen; arguments as in `sodgp.report.write_report`."""
+    """A report on rows that the model has not seen.
+
+    Parameters
+    ----------
+    model : DeepGPRegressor
+        Fitted.
+    X, y : array or data frame of shape [N, D] and [N] or [N, P]
+    title, model_name, data_name : str
+        For the head of the page.
+    random_state : int
+        Of bootstrap and shuffled columns.
+    targets : sequence of str, optional
+        Names of the columns of y.
+
+    Examples
+    --------
+    >>> from sodgp import DeepGPRegressor
+    >>> X = np.linspace(-1, 1, 40)[:, None]
+    >>> model = DeepGPRegressor(n_layers=1, max_iter=5, random_state=0).fit(X[::2], X[::2, 0])
+    >>> report = held_out(model, X[1::2], X[1::2, 0])
+    >>> len(report.evaluation), report.folds
+    (20, 0)
+    """
     found = evaluate(model, X, y, targets=targets)
     rows = np.asarray(X, dtype=np.float64)
     names = list(found.targets)
@@ -178,6 +209,18 @@ def cross_validated(
 
     Parameters
     ----------
+    model : DeepGPRegressor
+        Its options are those of every fit; it is not changed.
+    X, y : array or data frame of shape [N, D] and [N] or [N, P]
+        Training rows.
+    cv : int
+        Folds.
+    title, model_name, data_name : str
+        For the head of the page.
+    random_state : int
+        Of the folds, of bootstrap and shuffled columns.
+    targets : sequence of str, optional
+        Names of the columns of y.
     begin : function (label) -> callback, optional
         Called before every fit; its answer is told about the fit's progress.
 
@@ -185,6 +228,14 @@ def cross_validated(
     ------
     ConfigurationError
         `cv` is less than two, or more than the rows allow.
+
+    Examples
+    --------
+    >>> from sodgp import DeepGPRegressor
+    >>> X = np.linspace(-1, 1, 40)[:, None]
+    >>> model = DeepGPRegressor(n_layers=1, max_iter=5, random_state=0).fit(X[::2], X[::2, 0])
+    >>> cross_validated(model, X, X[:, 0], cv=2).folds
+    2
     """
     rows, observed = np.asarray(X, dtype=np.float64), np.asarray(y, dtype=np.float64)
     if isinstance(cv, bool) or not isinstance(cv, int | np.integer) or not 2 <= cv <= len(rows) // 2:

@@ -33,6 +33,11 @@ class Finding:
         What was found; may hold names from the data.
     fix : str
         What to do.
+
+    Examples
+    --------
+    >>> Finding("warn", "Only 20 rows were evaluated.", "Evaluate on more rows.").level
+    'warn'
     """
 
     level: str
