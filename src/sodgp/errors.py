@@ -14,6 +14,7 @@ __all__ = [
     "ConfigurationError",
     "GradientError",
     "InputError",
+    "InputTypeError",
     "ModelFileError",
     "NumericalError",
     "NumericalWarning",
@@ -48,6 +49,18 @@ class InputError(SodgpError, ValueError):
     >>> rmse([1.0, float("nan")], [1.0, 2.0])
     Traceback (most recent call last):
     sodgp.errors.InputError: y has 1 value(s) that are missing (NaN), the first nan at index [1]
+    """
+
+
+class InputTypeError(InputError, TypeError):
+    """Data of which no numbers can be made: dictionaries, sets and other objects in the cells.
+
+    Examples
+    --------
+    >>> from sodgp import DeepGPRegressor
+    >>> DeepGPRegressor().fit([[{"a": 1}], [{"a": 2}]], [0.0, 1.0])
+    Traceback (most recent call last):
+    sodgp.errors.InputTypeError: float() argument must be a string or a real number, not 'dict'
     """
 
 

@@ -545,6 +545,11 @@ def _scaler_of(values: FloatArray, name: str) -> StandardScaler:
     if not np.isfinite(scaler.var_).all():
         columns = ", ".join(map(str, np.flatnonzero(~np.isfinite(scaler.var_))))
         raise InputError(f"the variance of column {columns} of {name} overflows: give smaller units.")
+    # A column of X whose spread is lost is a constant one; targets would be predicted in units of one.
+    lost = (scaler.var_ < np.finfo(np.float64).tiny) & (np.ptp(values, axis=0) > 0.0)
+    if name == "y" and lost.any():
+        columns = ", ".join(map(str, np.flatnonzero(lost)))
+        raise InputError(f"the variance of column {columns} of y underflows: give larger units.")
     return scaler
 
 

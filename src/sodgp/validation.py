@@ -14,7 +14,7 @@ import torch
 from numpy.typing import NDArray
 from sklearn.utils.validation import validate_data
 
-from sodgp.errors import ConfigurationError, InputError
+from sodgp.errors import ConfigurationError, InputError, InputTypeError
 
 FloatArray = NDArray[np.float64]
 
@@ -34,9 +34,15 @@ def check_fit_data(estimator: Any, X: Any, y: Any) -> tuple[FloatArray, FloatArr
         X_checked, y_checked = validate_data(
             estimator, X, y, dtype=np.float64, order="C", multi_output=True, y_numeric=True, copy=True
         )
-        return X_checked, np.array(y_checked, dtype=np.float64, order="C")
+        y_array = np.array(y_checked, dtype=np.float64, order="C")
+        # scikit-learn looks for NaN before it makes numbers of objects, among which None becomes one.
+        if not np.isfinite(y_array).all():
+            raise ValueError("Input y contains NaN or infinity.")
+        return X_checked, y_array
     except ValueError as error:
         raise InputError(_explain(error, X, y)) from error
+    except TypeError as error:
+        raise InputTypeError(_explain(error, X, y)) from error
 
 
 def check_predict_data(estimator: Any, X: Any) -> FloatArray:
@@ -53,6 +59,8 @@ def check_predict_data(estimator: Any, X: Any) -> FloatArray:
         return validate_data(estimator, X, dtype=np.float64, order="C", reset=False)
     except ValueError as error:
         raise InputError(_explain(error, X, None)) from error
+    except TypeError as error:
+        raise InputTypeError(_explain(error, X, None)) from error
 
 
 def check_noise_variance(values: Any, shape: tuple[int, ...]) -> FloatArray:
@@ -179,7 +187,9 @@ def _refuse_text(data: Any, name: str) -> None:
         text = [repr(str(column)) for column in data.columns if _is_text(data[column])]
     else:
         values = np.asarray(data) if isinstance(data, np.ndarray | list) else None
-        if values is None or values.ndim != 2 or values.dtype.kind not in "OSU":
+        if values is not None and values.ndim == 1 and values.dtype.kind in "mM":
+            values = values[:, None]
+        if values is None or values.ndim != 2 or values.dtype.kind not in "OSUmM":
             return
         text = [str(number) for number, column in enumerate(values.T) if _is_text(column)]
     if text:
@@ -206,9 +216,11 @@ def _is_text(column: Any) -> bool:
     return False
 
 
-def _explain(error: ValueError, X: Any, y: Any) -> str:
+def _explain(error: Exception, X: Any, y: Any) -> str:
     """scikit-learn's message, with the place of NaN and infinity added."""
     message = str(error)
+    if message.startswith("Complex data"):
+        return "Complex data not supported: give real and imaginary parts as columns of their own."
     if "NaN" not in message and "infinity" not in message:
         return message
     for name, data in (("X", X), ("y", y)):

@@ -403,3 +403,52 @@ def test_training_data_is_not_changed():
     fit(rows, targets)
     assert_array_equal(rows, X)
     assert_array_equal(targets, Y)
+
+
+# ----- what scikit-learn lets pass
+
+
+def test_none_among_objects_is_a_missing_value_with_a_place():
+    targets = Y.astype(object)
+    targets[7] = None
+    with pytest.raises(InputError, match="y is not finite in rows 7"):
+        fit(targets=targets)
+
+
+def test_dates_in_arrays_are_refused():
+    dates = np.full(X.shape, np.datetime64("2020-01-01")) + np.arange(len(X))[:, None]
+    with pytest.raises(InputError, match="X holds text or dates in columns 0, 1, 2"):
+        fit(dates)
+    with pytest.raises(InputError, match="y holds text or dates in column 0"):
+        fit(targets=dates[:, 0])
+
+
+def test_complex_numbers_are_refused_without_printing_them():
+    with pytest.raises(InputError, match="real and imaginary parts") as caught:
+        fit(X + 1j)
+    assert len(str(caught.value)) < 200
+
+
+def test_targets_whose_variance_underflows_are_refused_and_constant_ones_are_not():
+    with pytest.raises(InputError, match="column 0 of y underflows"):
+        fit(targets=Y * 1e-200)
+    assert_sensible(fit(targets=Y * 1e-140), X, Y * 1e-140)
+    assert np.isfinite(fit(targets=np.full(len(X), 3.0)).predict(X)).all()
+
+
+# ----- the grid of hostile data
+
+
+def test_a_sample_of_the_hostile_grid_ends_in_numbers_or_typed_errors():
+    """The small version of ``python -m benchmarks.reliability.hostile``."""
+    from benchmarks.reliability.hostile import METHODS, one
+    from benchmarks.reliability.hostile_sets import cases
+
+    grid = list(cases())
+    assert len(grid) >= 300
+    assert len({case.name for case in grid}) == len(grid)
+    small = [case for case in grid if case.n_rows <= 40 and case.n_columns <= 5][::13]
+    found = [one(case, list(METHODS)[number % 5]) for number, case in enumerate(small)]
+    assert [result for result in found if result["outcome"].startswith("unexplained")] == []
+    assert sum(result["outcome"] == "finite" for result in found) > 10
+    assert any(result["outcome"] == "InputError" for result in found)
