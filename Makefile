@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 JOBS ?= 2
 
-.PHONY: demo test lint types unit docs clean install
+.PHONY: demo test lint types unit docs oldest wheel clean install
 
 install: $(VENV)/.installed
 
@@ -34,5 +34,17 @@ test: lint types unit
 docs: install
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet --site-dir site
 
+# The tests with the oldest versions that pyproject.toml admits. An old torch brings the CUDA packages: 3 GB to fetch.
+oldest:
+	test -x .venv-oldest/bin/python || $(PYTHON) -m venv .venv-oldest
+	$(PYTHON) tools/oldest.py > .venv-oldest/oldest.txt
+	.venv-oldest/bin/python -m pip install --quiet --disable-pip-version-check -r .venv-oldest/oldest.txt \
+	  pytest pytest-xdist hypothesis beartype
+	OMP_NUM_THREADS=1 PYTHONPATH=src .venv-oldest/bin/python -m pytest -n $(JOBS) --dist worksteal
+
+# The wheel in an empty environment, far from the repository.
+wheel:
+	$(PYTHON) tools/check_wheel.py
+
 clean:
-	rm -rf $(VENV) build dist .mypy_cache .ruff_cache sodgp-demo site
+	rm -rf .venv-oldest $(VENV) build dist .mypy_cache .ruff_cache sodgp-demo site

@@ -8,7 +8,9 @@ pytest.importorskip("botorch")
 from botorch.acquisition.analytic import LogExpectedImprovement
 from botorch.acquisition.logei import qLogExpectedImprovement, qLogNoisyExpectedImprovement
 from botorch.acquisition.monte_carlo import qUpperConfidenceBound
+from botorch.acquisition.multi_objective.logei import qLogNoisyExpectedHypervolumeImprovement
 from botorch.acquisition.objective import LinearMCObjective, ScalarizedPosteriorTransform
+from botorch.models import ModelList
 from botorch.models.transforms.input import Normalize
 from botorch.models.transforms.outcome import Log, Standardize
 from botorch.optim import optimize_acqf
@@ -129,6 +131,15 @@ def test_several_outputs_can_be_scalarised(two):
     )
     by_posterior = LogExpectedImprovement(two, best_f=0.0, posterior_transform=ScalarizedPosteriorTransform(weights))
     torch.testing.assert_close(by_samples(POINTS[:, :1]), by_posterior(POINTS[:, :1]), rtol=0.05, atol=0.05)
+
+
+def test_lists_of_models_and_several_objectives(one, two):
+    both = ModelList(one, one)
+    assert both.posterior(POINTS).mean.shape == (3, T, 2, 2)
+    total = LinearMCObjective(torch.ones(2, dtype=torch.float64))
+    assert torch.isfinite(qLogExpectedImprovement(both, best_f=0.0, objective=total)(POINTS)).all()
+    volume = qLogNoisyExpectedHypervolumeImprovement(two, ref_point=[-1.0, 0.0], X_baseline=X)
+    assert torch.isfinite(volume(POINTS)).all()
 
 
 def test_outputs_can_be_chosen(two):
