@@ -160,6 +160,13 @@ def test_overconfidence_timidity_and_worthlessness(model):
     assert "not better, for sure, than the mean" in texts(shuffled.findings)
 
 
+def test_tails_that_are_too_heavy(model):
+    """Errors of a few rows many times those of the rest: intervals right at 90 % and too wide in the middle."""
+    mean, std = model.predict(FRAME[140:], return_std=True)
+    error = np.where(np.arange(100) % 10 == 0, 3.0, 0.05) * std * np.where(np.arange(100) % 2, 1, -1)
+    assert "wrong shape" in texts(held_out(model, FRAME[140:], mean + error).findings)
+
+
 def test_training_trouble_and_few_rows():
     X = FRAME[["a"]].assign(fixed=1.0)
     model = DeepGPRegressor(max_iter=5, random_state=0).fit(X[:20], Y[:20])

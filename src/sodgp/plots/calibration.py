@@ -55,7 +55,7 @@ def plot_coverage(evaluation: Evaluation, target: int = 0, *, ax: Axes | None = 
     low, high = (100 * end for end in chance_band(levels, count))
     ax.fill_between(100 * levels, low, high, color=BAND_Y, linewidth=0, zorder=0, label=f"{_CHANCE}, {count:,} rows")
     ax.plot([0, 100], [0, 100], color=GREY, linewidth=1.0, linestyle="--", zorder=1, label="perfect")
-    ax.plot(100 * levels, found, color=MEAN, linewidth=2, zorder=3, label=plain(evaluation.targets[target]))
+    ax.plot(100 * levels, found, color=MEAN, linewidth=2, zorder=3, label=plain(evaluation.targets[target], 18))
     wrong = (found < low) | (found > high)
     marks: dict[str, Any] = {"marker": "s", "markersize": 3.5, "linestyle": "", "color": ALARM, "zorder": 4}
     if wrong.any():

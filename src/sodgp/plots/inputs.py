@@ -10,7 +10,7 @@ from gpytorch.kernels import Kernel
 from numpy.typing import ArrayLike, NDArray
 
 from sodgp.errors import InputError
-from sodgp.plots.style import ALARM, GREY, MANY, POINT, axes_or_current, plain, tidy
+from sodgp.plots.style import ALARM, GREY, POINT, axes_or_current, dots, plain, tidy
 from sodgp.summary import feature_names
 
 if TYPE_CHECKING:
@@ -62,8 +62,8 @@ def plot_subset(
         return _over_one_input(ax, chosen[:, 0], None if rows is None else rows[:, 0], label, names[0])
     first, second = _most_relevant(model) if inputs is None else inputs
     if rows is not None:
-        dots: dict[str, Any] = {"marker": "o", "markersize": 2.6, "linestyle": "", "rasterized": len(rows) > MANY}
-        ax.plot(rows[:, first], rows[:, second], color="0.68", label=f"rows ({len(rows):,})", zorder=2, **dots)
+        label_rows, look = f"rows ({len(rows):,})", dots(len(rows))
+        ax.plot(rows[:, first], rows[:, second], marker="o", color="0.6", label=label_rows, zorder=2, **look)
     ring: dict[str, Any] = {"marker": "o", "mfc": "none", "mec": ALARM, "mew": 1.3, "markersize": 6.5}
     ax.plot(chosen[:, first], chosen[:, second], linestyle="", label=label, zorder=3, **ring)
     ax.set(xlabel=plain(names[first]), ylabel=plain(names[second]))

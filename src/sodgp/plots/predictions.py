@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sodgp.evaluation import LEVEL, Evaluation
-from sodgp.plots.style import ALARM, BAND_Y, GREY, MANY, MEAN, POINT, axes_or_current, tidy, with_unit
+from sodgp.plots.style import ALARM, BAND_Y, GREY, MEAN, POINT, axes_or_current, crosses, dots, tidy, with_unit
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -55,9 +55,8 @@ def plot_predictions(evaluation: Evaluation, target: int = 0, *, unit: str = "",
     some = f", {len(drawn):,} of {len(y):,} rows" if len(drawn) < len(y) else ""
     bars: dict[str, Any] = {"color": BAND_Y, "linewidth": 1.4, "zorder": 2}
     ax.vlines(y[drawn], low[drawn], high[drawn], label=f"{100 * LEVEL:.0f} % interval{some}", **bars)
-    dots: dict[str, Any] = {"linestyle": "", "zorder": 3, "rasterized": len(y) > MANY}
-    ax.plot(y[inside], mean[inside], marker="o", markersize=3.2, color=POINT, label="inside", **dots)
-    ax.plot(y[~inside], mean[~inside], marker="x", markersize=5, color=ALARM, label=_outside(inside), **dots)
+    ax.plot(y[inside], mean[inside], marker="o", color=POINT, label="inside", zorder=3, **dots(len(y)))
+    ax.plot(y[~inside], mean[~inside], color=ALARM, label=_outside(inside), zorder=3.5, **crosses(len(y)))
     ax.set_xlim(*ends)
     name = evaluation.targets[target]
     ax.set(xlabel=f"observed {with_unit(name, unit)}", ylabel=f"predicted {with_unit(name, unit)}")
@@ -97,10 +96,10 @@ def plot_residuals(evaluation: Evaluation, target: int = 0, *, unit: str = "", a
     far = np.abs(z) > 3
     ax.axhspan(-2, 2, color=BAND_Y, alpha=0.5, linewidth=0, zorder=0, label="about 95 % should be here")
     ax.axhline(0, color=GREY, linewidth=1.0, zorder=1)
-    dots: dict[str, Any] = {"linestyle": "", "zorder": 3, "rasterized": len(z) > MANY}
-    ax.plot(mean[~far], z[~far], marker="o", markersize=3.2, color=POINT, **dots)
+    ax.plot(mean[~far], z[~far], marker="o", color=POINT, zorder=3, **dots(len(z)))
     if far.any():
-        ax.plot(mean[far], z[far], marker="x", markersize=5, color=ALARM, label=f"beyond 3 ({far.sum():,})", **dots)
+        label = f"beyond 3 ({far.sum():,})"
+        ax.plot(mean[far], z[far], color=ALARM, label=label, zorder=3.5, **crosses(len(z)))
     if len(z) >= 50:
         centres, middle = _running_median(mean, z)
         ax.plot(centres, middle, color=MEAN, linewidth=2, zorder=4, label="running median")

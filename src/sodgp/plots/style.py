@@ -20,8 +20,26 @@ SKY: Final = "#56b4e9"
 GREY: Final = "#6e6e6e"
 CYCLE: Final = (POINT, DRAW, GREEN, PURPLE, ALARM, SKY)
 
-# Marks without an edge overlap into a stain above so many.
+# Above so many rows dots are small and faint, and become pixels in vector graphics.
 MANY: Final = 1500
+
+
+def dots(count: int) -> dict[str, Any]:
+    """Looks of `count` dots, one a row."""
+    many = count > MANY
+    return {
+        "linestyle": "",
+        "markersize": 1.8 if many else 3.2,
+        "alpha": 0.35 if many else 1.0,
+        "markeredgewidth": 0.0 if many else 1.0,
+        "rasterized": many,
+    }
+
+
+def crosses(count: int) -> dict[str, Any]:
+    """Looks of crosses among `count` rows."""
+    many = count > MANY
+    return dots(count) | {"marker": "x", "markersize": 3.0 if many else 5.0, "markeredgewidth": 0.8 if many else 1.2}
 
 
 def axes_or_current(ax: Axes | None) -> Any:
@@ -54,7 +72,7 @@ def with_unit(name: str, unit: str) -> str:
     return f"{plain(name)} ({plain(unit)})" if unit else plain(name)
 
 
-def plain(text: str, limit: int = 40) -> str:
+def plain(text: str, limit: int = 26) -> str:
     r"""Text from data for a label: dollar signs are no mathematics there, and long names are cut.
 
     Examples

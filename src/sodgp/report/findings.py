@@ -127,20 +127,32 @@ def _size(facts: Facts) -> Iterator[Finding]:
 
 
 def _calibration(facts: Facts) -> Iterator[Finding]:
-    count = len(facts.evaluation)
-    for name, scores in zip(facts.evaluation.targets, facts.scores, strict=True):
-        share = scores["coverage_90"].value
-        if binomtest(round(share * count), count, 0.9).pvalue >= _SURE:
-            continue
-        low = share < 0.9
-        yield Finding(
-            "bad" if share < 0.8 else "warn",
-            f"{name}: 90 % intervals hold {100 * share:.0f} % of the observations; the model is too"
-            f" {'sure of itself' if low else 'timid'}.",
-            "Train longer, use an ensemble, or widen the intervals by what the coverage curve says."
-            if low
-            else "Train longer: intervals shrink as the noise is learned.",
-        )
+    for target, name in enumerate(facts.evaluation.targets):
+        share = facts.scores[target]["coverage_90"].value
+        middle = facts.scores[target]["coverage_50"].value
+        if _is_off(share, 0.9, len(facts.evaluation), 0.02):
+            low = share < 0.9
+            yield Finding(
+                "bad" if share < 0.8 else "warn",
+                f"{name}: 90 % intervals hold {100 * share:.0f} % of the observations; the model is too"
+                f" {'sure of itself' if low else 'timid'}.",
+                "Train longer, use an ensemble, or widen the intervals by what the coverage curve says."
+                if low
+                else "Train longer: intervals shrink as the noise is learned.",
+            )
+        elif _is_off(middle, 0.5, len(facts.evaluation), 0.05):
+            yield Finding(
+                "warn",
+                f"{name}: 90 % intervals are right, but 50 % intervals hold {100 * middle:.0f} % of the observations:"
+                " the predictive distribution has the wrong shape.",
+                "The noise may have heavier or lighter tails than a Gaussian, or change with the inputs"
+                " (noise='heteroscedastic').",
+            )
+
+
+def _is_off(share: float, level: float, count: int, tolerance: float) -> bool:
+    """Whether a coverage is off by more than a tolerance, and by more than chance explains."""
+    return abs(share - level) > tolerance and bool(binomtest(round(share * count), count, level).pvalue < _SURE)
 
 
 def _worth(facts: Facts) -> Iterator[Finding]:

@@ -93,9 +93,7 @@ def _findings(report: Report) -> str:
 
 def _scores(report: Report) -> str:
     targets = report.evaluation.targets
-    header = (
-        ["score", *(f"{name}" for name in targets)] if len(targets) > 1 else ["score", "value", "95 % interval", ""]
-    )
+    header = ["score", *map(_short, targets)] if len(targets) > 1 else ["score", "value", "95 % interval", ""]
     rows = []
     for key, (label, _, note) in LABELS.items():
         if len(targets) == 1:
@@ -127,7 +125,15 @@ def _worst(report: Report, target: int) -> str:
     found = report.evaluation
     inputs = [column.name for column in report.columns if column.role == "input"]
     order = np.argsort(-report.importance.mean[:, target], kind="stable")[:_MOST_INPUTS]
-    header = ["row", "observed", "predicted", "90 % interval", "residual / std", "", *(inputs[i] for i in order)]
+    header = [
+        "row",
+        "observed",
+        "predicted",
+        "90 % interval",
+        "residual / std",
+        "",
+        *(_short(inputs[i]) for i in order),
+    ]
     spread = float(found.y[:, target].std())
     rows = []
     for row in report.worst(target):
@@ -278,6 +284,10 @@ def _table(
 
 def _cell(column: int, value: str, kind: str) -> str:
     return f'<th scope="row"{kind}>{escape(value)}</th>' if column == 0 else f"<td{kind}>{escape(value)}</td>"
+
+
+def _short(name: str, limit: int = 30) -> str:
+    return name if len(name) <= limit else f"{name[: limit - 1]}…"
 
 
 def _of_column(value: float, column: Column) -> str:

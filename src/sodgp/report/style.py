@@ -11,11 +11,12 @@ h1 { font-size: 1.6rem; line-height: 1.25; margin: .5rem 0; }
 h2 { font-size: 1.2rem; margin: 2rem 0 .6rem; padding-bottom: .2rem; border-bottom: 1px solid var(--line); }
 h3 { font-size: 1rem; margin: .8rem 0 .4rem; }
 .facts { display: flex; flex-wrap: wrap; gap: .2rem 1.6rem; margin: 0; color: var(--soft); font-size: .9rem; }
-.facts div { display: flex; gap: .4rem; } .facts dt { font-weight: 600; } .facts dd { margin: 0; }
+.facts div { display: flex; gap: .4rem; } .facts dt { font-weight: 600; white-space: nowrap; } .facts dd { margin: 0; }
 .tiles { display: grid; grid-template-columns: repeat(auto-fit, minmax(9rem, 1fr)); gap: .8rem; }
 .tile { background: var(--card); border: 1px solid var(--line); border-radius: .5rem; padding: .7rem .9rem; }
 .tile .label { font-size: .85rem; color: var(--soft); }
-.tile .value { font-size: 1.7rem; line-height: 1.25; font-weight: 600; font-variant-numeric: tabular-nums; }
+.tile .value { font-size: 1.5rem; white-space: nowrap; line-height: 1.25; font-weight: 600;
+  font-variant-numeric: tabular-nums; }
 .tile .range { font-size: .8rem; color: var(--soft); font-variant-numeric: tabular-nums; }
 .findings { list-style: none; margin: 0; padding: 0; }
 .finding { margin: 0 0 .6rem; padding: .6rem .9rem; border: 1px solid var(--line);
@@ -29,7 +30,7 @@ table { border-collapse: collapse; font-size: .9rem; font-variant-numeric: tabul
 th, td { padding: .3rem .7rem; text-align: right; border-bottom: 1px solid var(--line); white-space: nowrap;
   font-weight: 400; overflow-wrap: normal; }
 th.text, td.text { text-align: left; }
-tbody th { font-weight: 500; }
+tbody th { font-weight: 500; white-space: normal; overflow-wrap: anywhere; min-width: 6rem; }
 thead th { border-bottom: 2px solid var(--soft); font-weight: 600; }
 td.text { white-space: normal; min-width: 9rem; }
 td.remark { white-space: nowrap; }
