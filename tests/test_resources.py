@@ -7,7 +7,7 @@ import pytest
 import torch
 from numpy.testing import assert_allclose, assert_array_equal
 
-from sodgp import DeepGPEnsemble, DeepGPRegressor, resources
+from sodgp import DeepGPEnsemble, DeepGPRegressor, memory, resources
 from sodgp.errors import ResourceError, SodgpError
 from sodgp.inference.sod import SubsetOfData
 from sodgp.replicates import training_memory
@@ -63,19 +63,19 @@ def test_estimates_are_near_what_pytorch_counts(name, monkeypatch):
 
 
 def test_memory_that_is_there_is_known_here():
-    assert 10**7 < resources.available_memory(CPU) < 10**15
-    assert resources.available_memory(torch.device("meta")) is None
+    assert 10**7 < memory.available_memory(CPU) < 10**15
+    assert memory.available_memory(torch.device("meta")) is None
 
 
 def test_a_containers_limit_counts(monkeypatch, tmp_path):
-    monkeypatch.setattr(resources, "_CGROUP", tmp_path)
-    unlimited = resources.available_memory(CPU)
+    monkeypatch.setattr(memory, "_CGROUP", tmp_path)
+    unlimited = memory.available_memory(CPU)
     (tmp_path / "memory.current").write_text("900000\n")
     (tmp_path / "memory.max").write_text("max\n")
-    assert resources._container_limit() is None
+    assert memory._container_limit() is None
     (tmp_path / "memory.max").write_text("1000000\n")
     (tmp_path / "memory.stat").write_text("anon 1\ninactive_file 50000\n")
-    assert resources.available_memory(CPU) == 150_000 < unlimited
+    assert memory.available_memory(CPU) == 150_000 < unlimited
 
 
 def test_a_limit_of_the_process_counts():
@@ -84,7 +84,7 @@ def test_a_limit_of_the_process_counts():
     before = resource.getrlimit(resource.RLIMIT_AS)
     resource.setrlimit(resource.RLIMIT_AS, (2**46, before[1]))
     try:
-        assert 0 < resources._process_limit() < 2**46
+        assert 0 < memory._process_limit() < 2**46
     finally:
         resource.setrlimit(resource.RLIMIT_AS, before)
 
@@ -96,7 +96,7 @@ def test_training_that_does_not_fit_is_refused_with_numbers_and_leaves_an_earlie
     model = make().fit(X, Y)
     before = model.predict(NEW)
     with monkeypatch.context() as patch:
-        patch.setattr(resources, "available_memory", lambda device: 10**6)
+        patch.setattr(memory, "available_memory", lambda device=None: 10**6)
         with pytest.raises(ResourceError, match=r"needs about 0\.0\d GB .* 0\.00 GB are free.*batch_size") as told:
             model.fit(X * 2.0, Y)
         assert told.value.needed > told.value.available == 10**6
@@ -109,7 +109,7 @@ def test_ensembles_count_all_their_members(monkeypatch):
     model = make()
     problem, settings = model._prepare(X, Y)
     sizes = [10**6, 40 * 10**6]
-    monkeypatch.setattr(resources, "available_memory", lambda device: sizes[1])
+    monkeypatch.setattr(memory, "available_memory", lambda device=None: sizes[1])
     with training_memory(model._method, [problem], settings):
         pass
     with pytest.raises(ResourceError, match="training 50 models in one program"):
@@ -118,7 +118,7 @@ def test_ensembles_count_all_their_members(monkeypatch):
 
 def test_predictions_that_do_not_fit_are_refused_with_numbers(monkeypatch):
     model = make(n_predict_samples=20).fit(X, Y)
-    monkeypatch.setattr(resources, "available_memory", lambda device: 10**6)
+    monkeypatch.setattr(memory, "available_memory", lambda device=None: 10**6)
     with pytest.raises(ResourceError, match=r"a prediction needs about .*n_predict_samples \(20\)"):
         model.predict(NEW)
     with pytest.raises(ResourceError, match=r"mixture of 20 components for 5000 rows.*keeps only two numbers"):
@@ -139,7 +139,7 @@ def test_little_memory_means_small_chunks(monkeypatch):
 
     monkeypatch.setattr(SubsetOfData, "predict", noted)
     fixed, per_row = resources.prediction_bytes(model._method, model.model_, 20)
-    monkeypatch.setattr(resources, "available_memory", lambda device: fixed + 100 * per_row)
+    monkeypatch.setattr(memory, "available_memory", lambda device=None: fixed + 100 * per_row)
     assert_allclose(model.predict(NEW), whole, rtol=0, atol=1e-12)
     assert sizes == [50] * 10
 

@@ -13,7 +13,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
-from sodgp import resources
+from sodgp import memory, resources
 from sodgp.draws import FreshDraws, SharedDraws
 from sodgp.errors import InputError, NumericalError
 from sodgp.inference.base import Inference
@@ -151,9 +151,8 @@ class Predictions:
         count = check_integer("n_predict_samples", self.n_predict_samples, minimum=1)
         if keep:
             # Means and variances of all components; for a moment twice, when the chunks are put together.
-            resources.require_memory(
+            memory.require_memory(
                 32.0 * count * len(rows) * self.model_.n_outputs,
-                torch.device("cpu"),
                 f"a mixture of {count} components for {len(rows)} rows",
                 "predict(X, return_std=True) keeps only two numbers for each row; or give the rows in parts.",
             )
@@ -179,9 +178,8 @@ class Predictions:
                 " matrix. Use predict(..., return_std=True) or predict_distribution, which take any number."
             )
         # Covariances of all samples, for a moment twice.
-        resources.require_memory(
+        memory.require_memory(
             16.0 * count * self.model_.n_outputs * len(rows) ** 2,
-            torch.device("cpu"),
             f"{count} joint samples over {len(rows)} rows",
             "Ask for fewer samples or rows at once.",
         )

@@ -1,4 +1,4 @@
-"""How much memory training and prediction need, how much there is, and what to do when it is not enough.
+"""How much memory training and prediction need, and what they do when it is not enough.
 
 The estimates count the largest tensors, with factors measured by PyTorch's memory profiler on all methods (a test
 holds them against it). They are meant for decisions, not for accounting: how many rows a prediction takes at once, and
@@ -8,14 +8,13 @@ whether to begin at all with something that cannot end well.
 from __future__ import annotations
 
 import math
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import torch
 
+from sodgp import memory
 from sodgp.architecture import Architecture
 from sodgp.errors import ResourceError
 from sodgp.inference.base import Inference
@@ -23,56 +22,11 @@ from sodgp.model import DeepGP
 
 # What the tensors of one chunk of a prediction may take together; more gains no time.
 CHUNK_BYTES = 2**28
-_CGROUP = Path("/sys/fs/cgroup")
 # Tensors of T x M x B numbers that training holds at once: in the last layer and the first, in each further one, and in
 # each further one of methods that also draw the batch's rows from marginals.
 _LAST, _FURTHER, _FURTHER_MARGINAL = 4.0, 2.5, 6.0
 # Numbers that products over outputs and psi statistics take at once (see `layers.products` and `layers.psi`).
 _GROUP = 2**22
-_CPU_MESSAGES = ("can't allocate memory", "not enough memory")
-_GB = 1e9
-
-
-def available_memory(device: torch.device) -> int | None:
-    """Bytes that can still be had on a device, limits of the process and of its container included; None if unknown."""
-    if device.type == "cuda":
-        free, _ = torch.cuda.mem_get_info(device)
-        return int(free + torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device))
-    if device.type != "cpu":
-        return None
-    limits = [limit() for limit in (_free_memory, _container_limit, _process_limit)]
-    known = [limit for limit in limits if limit is not None]
-    return max(min(known), 0) if known else None
-
-
-def require_memory(needed: float, device: torch.device, what: str, advice: str) -> None:
-    """Raise ResourceError with both numbers if `needed` bytes are more than there are.
-
-    Parameters
-    ----------
-    needed : float
-        Bytes.
-    device : torch.device
-    what : str
-        The beginning of the message: what needs them.
-    advice : str
-        Its end: what to try.
-    """
-    there = available_memory(device)
-    if there is not None and needed > there:
-        raise ResourceError(
-            f"{what} needs about {needed / _GB:.2f} GB of memory on {device.type}, and {there / _GB:.2f} GB are free."
-            f" {advice}",
-            needed=int(needed),
-            available=there,
-        )
-
-
-def is_out_of_memory(error: BaseException) -> bool:
-    """Whether an error says that memory has run out: PyTorch on a CPU raises a plain RuntimeError then."""
-    if isinstance(error, torch.OutOfMemoryError | MemoryError):
-        return not isinstance(error, ResourceError)
-    return isinstance(error, RuntimeError) and any(text in str(error) for text in _CPU_MESSAGES)
 
 
 def prediction_bytes(inference: Inference, model: DeepGP, n_samples: int) -> tuple[int, int]:
@@ -110,8 +64,8 @@ def chunk_rows(inference: Inference, model: DeepGP, n_samples: int, device: torc
     """
     fixed, per_row = prediction_bytes(inference, model, n_samples)
     advice = f"Lower n_predict_samples ({n_samples}): model.set_params(n_predict_samples=...) needs no new fit."
-    require_memory(fixed + per_row, device, "a prediction", advice)
-    there = available_memory(device)
+    memory.require_memory(fixed + per_row, "a prediction", advice, device)
+    there = memory.available_memory(device)
     budget = CHUNK_BYTES if there is None else min(CHUNK_BYTES, (there - fixed) // 2)
     return max(1, budget // per_row)
 
@@ -130,9 +84,9 @@ def halving(rows: int, chunk: int, work: Callable[[slice], Any], device: torch.d
         try:
             result = work(slice(start, stop))
         except (RuntimeError, MemoryError) as error:
-            if not is_out_of_memory(error):
+            if not memory.is_out_of_memory(error):
                 raise
-            reason, result = _first_line(error), None
+            reason, result = memory.first_line(error), None
         if result is None:
             # Outside the handler, whose traceback keeps the tensors of the failed attempt alive.
             if device.type == "cuda":
@@ -142,7 +96,7 @@ def halving(rows: int, chunk: int, work: Callable[[slice], Any], device: torch.d
                     f"{what} of a single row ran out of memory on {device.type} ({reason}). Lower n_predict_samples:"
                     " model.set_params(n_predict_samples=...) needs no new fit.",
                     needed=None,
-                    available=available_memory(device),
+                    available=memory.available_memory(device),
                 )
             chunk = (stop - start) // 2
             continue
@@ -219,59 +173,15 @@ def enough_for_training(
         f"A step takes {batch_rows} rows beside {architecture.size} of the subset (or inducing points): lower"
         " batch_size, subset_size or n_samples, or use dtype='float32'."
     )
-    require_memory(needed, device, what, advice)
+    memory.require_memory(needed, what, advice, device)
     try:
         yield
     except (RuntimeError, MemoryError) as error:
-        if not is_out_of_memory(error):
+        if not memory.is_out_of_memory(error):
             raise
         raise ResourceError(
-            f"{what} ran out of memory on {device.type}; it needs about {needed / _GB:.2f} GB. {advice}"
-            f" ({_first_line(error)})",
+            f"{what} ran out of memory on {device.type}; it needs about {needed / memory.GB:.2f} GB. {advice}"
+            f" ({memory.first_line(error)})",
             needed=needed,
-            available=available_memory(device),
+            available=memory.available_memory(device),
         ) from error
-
-
-def _first_line(error: BaseException) -> str:
-    return str(error).splitlines()[0] if str(error) else type(error).__name__
-
-
-def _free_memory() -> int | None:
-    fields = _fields(Path("/proc/meminfo"))
-    return 1024 * fields["MemAvailable"] if "MemAvailable" in fields else None
-
-
-def _container_limit() -> int | None:
-    """What a Linux container may still take."""
-    try:
-        limit = (_CGROUP / "memory.max").read_text(encoding="ascii").strip()
-        used = int((_CGROUP / "memory.current").read_text(encoding="ascii"))
-        # Cached files count as used, but are given up on demand.
-        cache = _fields(_CGROUP / "memory.stat").get("inactive_file", 0)
-        return None if limit == "max" else int(limit) - used + cache
-    except (OSError, ValueError):
-        return None
-
-
-def _process_limit() -> int | None:
-    """What is left of a limit on the address space of this process (``ulimit -v``)."""
-    if sys.platform == "win32":
-        return None
-    import resource
-
-    limit, _ = resource.getrlimit(resource.RLIMIT_AS)
-    if limit == resource.RLIM_INFINITY:
-        return None
-    used = 1024 * _fields(Path("/proc/self/status")).get("VmSize", 0)
-    return limit - used
-
-
-def _fields(file: Path) -> dict[str, int]:
-    """Lines such as ``MemAvailable:  123 kB`` as a dictionary; empty where there is no such file."""
-    try:
-        lines = file.read_text(encoding="ascii", errors="replace").splitlines()
-    except OSError:
-        return {}
-    parts = [line.replace(":", " ").split() for line in lines]
-    return {part[0]: int(part[1]) for part in parts if len(part) > 1 and part[1].isdigit()}

@@ -2,12 +2,14 @@ from __future__ import annotations
 
 import gzip
 import sys
+import warnings
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from sodgp.data.tables import read_table, split_target
-from sodgp.errors import InputError
+from sodgp.errors import InputError, ResourceError
 
 pd = pytest.importorskip("pandas")
 FRAME = pd.DataFrame({"a": [1, 2], "b": [0.5, -1e-7], "word": ["x", "y"]})
@@ -147,3 +149,54 @@ def test_long_listings_are_cut() -> None:
     wide = pd.DataFrame([range(30)], columns=[f"c{i}" for i in range(30)])
     with pytest.raises(InputError, match="'c19' and 10 more"):
         split_target(wide, ["missing"])
+
+
+# ----- tables that are larger than they look, and damaged ones
+
+
+def test_a_small_packed_file_that_unpacks_to_more_than_fits_is_refused_before_it_is_read(tmp_path, monkeypatch):
+    path = tmp_path / "t.csv.gz"
+    with gzip.open(path, "wb", compresslevel=9) as handle:
+        handle.write(b"a,b\n" + b"0,0\n" * 10**6)
+    assert path.stat().st_size < 10_000
+    monkeypatch.setattr("sodgp.memory.available_memory", lambda device=None: 10**6)
+    monkeypatch.setattr("sodgp.data.tables.available_memory", lambda device=None: 10**6)
+    monkeypatch.setattr(pd, "read_csv", lambda *arguments, **options: pytest.fail("it was read"))
+    with pytest.raises(ResourceError, match=r"t\.csv\.gz, unpacked, needs about .* GB"):
+        read_table(path)
+    (tmp_path / "t.csv").write_bytes(b"a,b\n" + b"0,0\n" * 10**5)
+    with pytest.raises(ResourceError, match=r"t\.csv, unpacked, needs"):
+        read_table(tmp_path / "t.csv")
+
+
+def test_a_parquet_file_that_does_not_fit_is_refused_before_it_is_read(tmp_path, monkeypatch):
+    pytest.importorskip("pyarrow")
+    pd.DataFrame({"a": [0] * 10**5}).to_parquet(tmp_path / "t.parquet")
+    assert (tmp_path / "t.parquet").stat().st_size < 10**4
+    monkeypatch.setattr("sodgp.memory.available_memory", lambda device=None: 10**5)
+    with pytest.raises(ResourceError, match=r"t\.parquet, unpacked, needs about .* GB"):
+        read_table(tmp_path / "t.parquet")
+
+
+@pytest.mark.parametrize("name", ["t.csv", "t.csv.gz", "t.parquet"])
+def test_damaged_tables_are_read_or_refused_by_name(tmp_path, name):
+    pytest.importorskip("pyarrow")
+    path = tmp_path / name
+    frame = pd.DataFrame({"a": range(50), "größe": [0.5] * 50, "word": ["x"] * 50})
+    frame.to_parquet(path) if name.endswith("parquet") else frame.to_csv(path, index=False)
+    sound = path.read_bytes()
+    rng = np.random.default_rng(0)
+    outcomes = {"read": 0, "refused": 0}
+    for _ in range(150):
+        damaged = bytearray(sound)
+        for position in rng.integers(len(sound), size=rng.integers(1, 6)):
+            damaged[position] ^= 1 << int(rng.integers(8))
+        path.write_bytes(bytes(damaged[: int(rng.integers(len(sound)))] if rng.random() < 0.2 else damaged))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            try:
+                outcomes["read"] += len(read_table(path).columns) > 0
+            except InputError as error:
+                outcomes["refused"] += str(path) in str(error)
+    assert sum(outcomes.values()) == 150
+    assert outcomes["refused"] > 5

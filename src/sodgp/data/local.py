@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import hashlib
 import io
+import itertools
 import os
 import tempfile
 import zlib
@@ -20,6 +21,8 @@ from sodgp.data.dataset import DataSet, FloatArray
 from sodgp.errors import InputError
 
 ENVIRONMENT_VARIABLE = "SODGP_DATA"
+_PIECE = 2**20
+_MAX_PIECES = 1024
 
 
 def canonical_csv(columns: Sequence[str], table: ArrayLike) -> bytes:
@@ -259,7 +262,9 @@ def _read_checked(path: Path, entry: Entry) -> FloatArray:
             with path.open(encoding="utf-8") as lines:
                 return check_shape(entry, convert.year_text(lines), str(path))
         with gzip.open(path) as handle:
-            contents = handle.read()
+            contents = b"".join(itertools.islice(iter(lambda: handle.read(_PIECE), b""), _MAX_PIECES + 1))
     except (EOFError, zlib.error, OSError) as error:
         raise InputError(f"{path} cannot be read: {error}.") from error
+    if len(contents) > _MAX_PIECES * _PIECE:
+        raise InputError(f"{path} unpacks to more than {_MAX_PIECES} MB; no set of the catalogue is so large.")
     return checked_table(entry, contents, str(path))

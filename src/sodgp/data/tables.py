@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sodgp.data.convert import require
-from sodgp.errors import InputError
+from sodgp.errors import InputError, ResourceError
+from sodgp.memory import available_memory, require_memory
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -23,6 +24,10 @@ if TYPE_CHECKING:
 _SEPARATORS = {".csv": ",;\t", ".csv.gz": ",;\t", ".tsv": "\t", ".tsv.gz": "\t"}
 _PARQUET = (".parquet", ".pq")
 _SNIFFED_BYTES = 65_536
+# Text, frame and array of a table are in memory together.
+_COPIES = 3
+_PIECE = 2**20
+_PARTS = "Take fewer rows or columns."
 
 
 def read_table(path: str | os.PathLike[str]) -> pd.DataFrame:
@@ -45,6 +50,8 @@ def read_table(path: str | os.PathLike[str]) -> pd.DataFrame:
     InputError
         The file is missing, empty, without rows, damaged, not UTF-8 text or of an unknown kind; a column has no name
         or a name occurs twice; or pandas (for Parquet also pyarrow) is not installed.
+    ResourceError
+        The table, unpacked, is larger than the memory that there is; a packed file is not believed, but counted.
 
     Examples
     --------
@@ -120,6 +127,7 @@ def _read_text(path: Path, separators: str) -> pd.DataFrame:
     import pandas as pd
 
     try:
+        _check_length(path)
         with _open(path) as handle:
             if b"\0" in handle.read(_SNIFFED_BYTES):
                 raise InputError(f"{path} is not a text file (it holds zero bytes). Save the table as UTF-8 CSV.")
@@ -148,6 +156,8 @@ def _read_text(path: Path, separators: str) -> pd.DataFrame:
         raise InputError(f"{path} is not a well-formed table: {str(error).strip()}") from error
     except (OSError, EOFError, zlib.error) as error:
         raise InputError(f"{path} cannot be read: {error}") from error
+    except MemoryError as error:
+        raise _too_large(path, error) from error
 
 
 def _header(path: Path, separators: str) -> tuple[str, list[str]]:
@@ -169,16 +179,45 @@ def _read_parquet(path: Path) -> pd.DataFrame:
     require(("pandas", "pyarrow"), f"Reading {path.name}")
     import pandas as pd
     import pyarrow as pa
+    import pyarrow.parquet as pq
 
     if not path.stat().st_size:
         raise InputError(f"{path} is empty.")
     try:
+        described = pq.read_metadata(path)
+        groups = (described.row_group(number) for number in range(described.num_row_groups))
+        unpacked = max(sum(group.total_byte_size for group in groups), 8 * described.num_rows * described.num_columns)
+        require_memory(_COPIES * unpacked, f"{path.name}, unpacked,", _PARTS)
         frame = pd.read_parquet(path, engine="pyarrow")
-    except (ValueError, OSError, pa.ArrowException) as error:
+    except ResourceError:
+        raise
+    except MemoryError as error:
+        raise _too_large(path, error) from error
+    # What pandas stored beside the columns is read with pandas' own trust.
+    except (ValueError, OSError, pa.ArrowException, KeyError, TypeError, AttributeError, IndexError) as error:
         raise InputError(f"{path} cannot be read as Parquet: {error}") from error
     frame.columns = [str(column) for column in frame.columns]
     _refuse_repeats(list(frame.columns), f"{path}: the column name")
     return frame
+
+
+def _check_length(path: Path) -> None:
+    """Refuse a table that cannot fit before it is read. A small packed file can unpack to anything."""
+    there = available_memory()
+    limit = None if there is None else there // _COPIES
+    length = path.stat().st_size
+    if path.name.lower().endswith(".gz"):
+        length = 0
+        with _open(path) as handle:
+            while piece := handle.read(_PIECE):
+                length += len(piece)
+                if limit is not None and length > limit:
+                    break
+    require_memory(_COPIES * length, f"{path.name}, unpacked,", _PARTS)
+
+
+def _too_large(path: Path, error: BaseException) -> ResourceError:
+    return ResourceError(f"{path} does not fit into memory ({error}). {_PARTS}", needed=None, available=None)
 
 
 def _open(path: Path) -> gzip.GzipFile | io.BufferedReader:

@@ -1,0 +1,111 @@
+"""How much memory there is, and the error that says that it is not enough."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from sodgp.errors import ResourceError
+
+if TYPE_CHECKING:
+    import torch
+
+GB = 1e9
+_CGROUP = Path("/sys/fs/cgroup")
+_CPU_MESSAGES = ("can't allocate memory", "not enough memory")
+
+
+def available_memory(device: torch.device | None = None) -> int | None:
+    """Bytes that can still be had on a device, limits of the process and of its container included; None if unknown.
+
+    Without a device, those of the machine itself.
+    """
+    if device is not None and device.type == "cuda":
+        import torch
+
+        free, _ = torch.cuda.mem_get_info(device)
+        return int(free + torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device))
+    if device is not None and device.type != "cpu":
+        return None
+    limits = [limit() for limit in (_free_memory, _container_limit, _process_limit)]
+    known = [limit for limit in limits if limit is not None]
+    return max(min(known), 0) if known else None
+
+
+def require_memory(needed: float, what: str, advice: str, device: torch.device | None = None) -> None:
+    """Raise ResourceError with both numbers if `needed` bytes are more than there are.
+
+    Parameters
+    ----------
+    needed : float
+        Bytes.
+    what : str
+        The beginning of the message: what needs them.
+    advice : str
+        Its end: what to try.
+    device : torch.device, optional
+        Where; in the memory of the machine if left out.
+    """
+    there = available_memory(device)
+    if there is not None and needed > there:
+        place = "cpu" if device is None else device.type
+        raise ResourceError(
+            f"{what} needs about {needed / GB:.2f} GB of memory on {place}, and {there / GB:.2f} GB are free. {advice}",
+            needed=int(needed),
+            available=there,
+        )
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Whether an error says that memory has run out: PyTorch on a CPU raises a plain RuntimeError then."""
+    import torch
+
+    if isinstance(error, torch.OutOfMemoryError | MemoryError):
+        return not isinstance(error, ResourceError)
+    return isinstance(error, RuntimeError) and any(text in str(error) for text in _CPU_MESSAGES)
+
+
+def first_line(error: BaseException) -> str:
+    """What an error says, in one line."""
+    return str(error).splitlines()[0] if str(error) else type(error).__name__
+
+
+def _free_memory() -> int | None:
+    fields = _fields(Path("/proc/meminfo"))
+    return 1024 * fields["MemAvailable"] if "MemAvailable" in fields else None
+
+
+def _container_limit() -> int | None:
+    """What a Linux container may still take."""
+    try:
+        limit = (_CGROUP / "memory.max").read_text(encoding="ascii").strip()
+        used = int((_CGROUP / "memory.current").read_text(encoding="ascii"))
+        # Cached files count as used, but are given up on demand.
+        cache = _fields(_CGROUP / "memory.stat").get("inactive_file", 0)
+        return None if limit == "max" else int(limit) - used + cache
+    except (OSError, ValueError):
+        return None
+
+
+def _process_limit() -> int | None:
+    """What is left of a limit on the address space of this process (``ulimit -v``)."""
+    if sys.platform == "win32":
+        return None
+    import resource
+
+    limit, _ = resource.getrlimit(resource.RLIMIT_AS)
+    if limit == resource.RLIM_INFINITY:
+        return None
+    used = 1024 * _fields(Path("/proc/self/status")).get("VmSize", 0)
+    return limit - used
+
+
+def _fields(file: Path) -> dict[str, int]:
+    """Lines such as ``MemAvailable:  123 kB`` as a dictionary; empty where there is no such file."""
+    try:
+        lines = file.read_text(encoding="ascii", errors="replace").splitlines()
+    except OSError:
+        return {}
+    parts = [line.replace(":", " ").split() for line in lines]
+    return {part[0]: int(part[1]) for part in parts if len(part) > 1 and part[1].isdigit()}
