@@ -14,7 +14,7 @@ def test_a_sampler_that_is_killed_ends_with_the_same_bits():
     expected = kill.digest(kill.estimator("sghmc", None, **SMALL).fit(*kill.data()))
     seconds, rng = time.perf_counter() - began, random.Random(0)
     for _ in range(5):  # one that was over before it was killed shows nothing
-        done = kill.kill_once("sghmc", seconds, expected, rng, SMALL)
+        done = kill.kill_once("sghmc", (seconds, expected), rng, SMALL, victim="spawn", resumed="spawn")
         if done is not None:
             break
         seconds /= 2
@@ -35,5 +35,5 @@ def test_a_checkpoint_that_is_not_whole_would_be_noticed(tmp_path):
 
 
 def test_the_table_counts():
-    kills = [kill.Kill("a", 1.0, 2.0, [], True), kill.Kill("a", 1.0, 2.0, [{"file": "x"}], False)]
+    kills = [kill.Kill("a", 1.0, 2.0, [], "fork", True), kill.Kill("a", 1.0, 2.0, [{"file": "x"}], "fork", False)]
     assert kill.table(kills).splitlines()[-1] == "| all | 2 | 1 | 1 | 1 |"

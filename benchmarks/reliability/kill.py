@@ -1,13 +1,13 @@
 """Kill -9 at random moments of training, over all inference methods: every resumed fit must end with the same bits.
 
-python -m benchmarks.reliability.kill                          50 kills; about a quarter of an hour on one core
+python -m benchmarks.reliability.kill                          50 kills; about ten minutes on one core
 python -m benchmarks.reliability.kill --kills 5 --cases sghmc  a few
 
 For every case one process trains to the end. Then, for every kill, a process trains with a checkpoint every few steps
 and is killed at a random moment between the start of training and the time that the whole fit took; every checkpoint in
-its folder must be whole; and a third process, a fresh interpreter, resumes and trains to the end. Compared are the
-SHA-256 of all parameters and buffers, of the history but for its clock, and of predictions. The process to be killed is
-a fork of this one where the system has forks, which saves the seconds that imports take.
+its folder must be whole; and a third process resumes and trains to the end. Compared are the SHA-256 of all parameters
+and buffers, of the history but for its clock, and of predictions. Processes are forks of this one, which saves the
+seconds that imports take; the first resume of every case is a fresh interpreter.
 """
 
 from __future__ import annotations
@@ -16,14 +16,15 @@ import argparse
 import dataclasses
 import hashlib
 import json
+import multiprocessing
 import os
 import platform
 import random
 import signal
-import subprocess
 import sys
 import tempfile
 import time
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -58,6 +59,7 @@ class Kill:
     after_seconds: float
     of_seconds: float
     checkpoints: list[dict[str, Any]]
+    resumed_by: str
     same_bits: bool
 
 
@@ -90,40 +92,36 @@ def digest(model: Any) -> str:
     return found.hexdigest()
 
 
-def child(case: str, folder: str, resume: bool, changes: dict[str, Any]) -> None:
-    """Train in this process: a line when training begins, and one with seconds and digest when it is over."""
+def train(pipe: Any, case: str, folder: str | None, resume: bool, changes: dict[str, Any]) -> None:
+    """Train in this process, and say when that begins and how it ends."""
     X, y = data()
-    model = estimator(case, folder or None, **changes)
-    print("begins", flush=True)
+    model = estimator(case, folder, **changes)
+    pipe.send("begins")
     began = time.perf_counter()
-    model.fit(X, y, resume=resume)
-    print(json.dumps({"seconds": time.perf_counter() - began, "digest": digest(model)}), flush=True)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "there is no checkpoint")
+        model.fit(X, y, resume=resume)
+    pipe.send((time.perf_counter() - began, digest(model)))
 
 
-def start(case: str, folder: str, *, resume: bool = False, **changes: Any) -> subprocess.Popen[str]:
-    """A child that has begun to train."""
-    command = [sys.executable, "-m", "benchmarks.reliability.kill", "--child", case, folder, json.dumps(changes)]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    process = subprocess.Popen(
-        command + ["--resume"] * resume,
-        stdout=subprocess.PIPE,
-        text=True,
-        env=environment,
-        cwd=Path(__file__).parents[2],
-    )
-    assert process.stdout is not None
-    if process.stdout.readline().strip() != "begins":
-        raise RuntimeError(f"the child of {case!r} did not begin to train")
-    return process
+def start(how: str, case: str, folder: str | None, changes: dict[str, Any], *, resume: bool = False) -> tuple[Any, Any]:
+    """A process that has begun to train, a fork of this one or a fresh interpreter, and its end of a pipe."""
+    context = multiprocessing.get_context(how)
+    ours, theirs = context.Pipe(duplex=False)
+    process = context.Process(target=train, args=(theirs, case, folder, resume, changes))  # type: ignore[attr-defined]
+    process.start()
+    theirs.close()
+    if ours.recv() != "begins":
+        raise RuntimeError(f"the process of {case!r} did not begin to train")
+    return process, ours
 
 
-def finish(process: subprocess.Popen[str]) -> dict[str, Any]:
-    """What a child says when it is over."""
-    output, _ = process.communicate()
-    if process.returncode:
-        raise RuntimeError(f"a child ended with status {process.returncode}")
-    result: dict[str, Any] = json.loads(output.splitlines()[-1])
-    return result
+def trained(how: str, case: str, folder: str | None, changes: dict[str, Any], *, resume: bool = False) -> Any:
+    """Seconds and digest of a fit in a process of its own; EOFError where it failed."""
+    process, pipe = start(how, case, folder, changes, resume=resume)
+    end = pipe.recv()
+    process.join()
+    return end
 
 
 def whole_checkpoints(folder: str) -> list[dict[str, Any]]:
@@ -138,59 +136,42 @@ def whole_checkpoints(folder: str) -> list[dict[str, Any]]:
     return found
 
 
-def killed_process(case: str, folder: str, moment: float, changes: dict[str, Any]) -> bool:
-    """Train in a process of its own and kill it; whether it was killed before its end."""
-    process = start(case, folder, **changes)
-    try:
-        process.wait(timeout=moment)
-    except subprocess.TimeoutExpired:
-        process.kill()
-    process.communicate()
-    return process.returncode != 0
-
-
-def killed_fork(case: str, folder: str, moment: float, changes: dict[str, Any]) -> bool:
-    """The same with a fork, which has everything imported already."""
-    X, y = data()
-    model = estimator(case, folder, **changes)
-    number = os.fork()
-    if number == 0:
-        model.fit(X, y)
-        os._exit(0)
-    time.sleep(moment)
-    os.kill(number, signal.SIGKILL)
-    return os.WIFSIGNALED(os.waitpid(number, 0)[1])
-
-
 def kill_once(
-    case: str, seconds: float, expected: str, rng: random.Random, changes: dict[str, Any], *, fork: bool = False
+    case: str, whole: tuple[float, str], rng: random.Random, changes: dict[str, Any], *, victim: str, resumed: str
 ) -> Kill | None:
-    """Train, kill, look, resume; None when training was over before the kill."""
+    """Train, kill, look, resume; None when training was over before the kill.
+
+    `whole` is the time and the digest of the fit that nobody disturbed; `victim` and `resumed` say what kinds of
+    process train and resume, "fork" or "spawn".
+    """
+    seconds, expected = whole
     with tempfile.TemporaryDirectory() as folder:
         moment = rng.uniform(0.0, seconds)
-        if not (killed_fork if fork else killed_process)(case, folder, moment, changes):
+        process, pipe = start(victim, case, folder, changes)
+        process.join(moment)
+        process.kill()
+        process.join()
+        if process.exitcode != -signal.SIGKILL:
             return None
+        pipe.close()
         there = whole_checkpoints(folder)
-        end = finish(start(case, folder, resume=True, **changes))
-        return Kill(case, moment, seconds, there, end["digest"] == expected)
+        _, found = trained(resumed, case, folder, changes, resume=True)
+        return Kill(case, moment, seconds, there, resumed, found == expected)
 
 
-def run(
-    cases: list[str],
-    kills: int,
-    seed: int,
-    *,
-    fork: bool = False,
-    keep: Callable[[list[Kill]], Any] = len,
-    **changes: Any,
-) -> list[Kill]:
+def run(cases: list[str], kills: int, seed: int, keep: Callable[[list[Kill]], None]) -> list[Kill]:
     """So many kills, over the cases in turn; `keep` gets those so far after every one."""
-    rng = random.Random(seed)
-    whole = {case: finish(start(case, "", **changes)) for case in cases}
+    rng, quick = random.Random(seed), "fork" if hasattr(os, "fork") else "spawn"
+    # Imported before the forks, which then need not.
+    import sodgp  # noqa: F401
+
+    whole = {case: trained(quick, case, None, {}) for case in cases}
     done: list[Kill] = []
     while len(done) < kills:
         case = cases[len(done) % len(cases)]
-        kill = kill_once(case, whole[case]["seconds"], whole[case]["digest"], rng, changes, fork=fork)
+        # A fresh interpreter has other hashes, too, so each case has one such resume.
+        resumed = "spawn" if len(done) < len(cases) else quick
+        kill = kill_once(case, whole[case], rng, {}, victim=quick, resumed=resumed)
         if kill is not None:
             done.append(kill)
             keep(done)
@@ -236,18 +217,13 @@ def main() -> int:
     parser.add_argument("--cases", nargs="+", default=list(CASES), choices=list(CASES))
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--out", type=Path, default=RESULTS / "kill.json")
-    parser.add_argument("--child", nargs=3, help=argparse.SUPPRESS)
-    parser.add_argument("--resume", action="store_true", help=argparse.SUPPRESS)
     given = parser.parse_args()
-    if given.child:
-        child(given.child[0], given.child[1], given.resume, json.loads(given.child[2]))
-        return 0
     command = f"python -m benchmarks.reliability.kill --kills {given.kills} --seed {given.seed}"
 
     def keep(kills: list[Kill]) -> None:
         write(given.out, command, kills)
 
-    kills = run(given.cases, given.kills, given.seed, fork=hasattr(os, "fork"), keep=keep)
+    kills = run(given.cases, given.kills, given.seed, keep)
     print(table(kills))
     return int(not all(kill.same_bits for kill in kills))
 
