@@ -5,10 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.exceptions import NotFittedError
+from sklearn.linear_model import LinearRegression
 
-from sodgp import DeepGPRegressor, evaluation, metrics
+from sodgp import DeepGPEnsemble, DeepGPRegressor, evaluation, metrics
 from sodgp.errors import InputError
 from sodgp.evaluation import Evaluation, evaluate, joined
+from sodgp.report import held_out
 
 rng = np.random.default_rng(0)
 X = rng.normal(size=(60, 2))
@@ -46,6 +49,20 @@ def test_scores_are_those_of_the_metrics(model):
         residual = Y[40:, target] - Y[:40, target].mean()
         assert scores["base_rmse"].value == pytest.approx(np.sqrt(np.mean(residual**2)))
         assert scores["r2"].value == pytest.approx(1 - (expected["rmse"] / scores["base_rmse"].value) ** 2)
+
+
+def test_an_ensemble_is_evaluated_as_one_mixture():
+    ensemble = DeepGPEnsemble(DeepGPRegressor(max_iter=5, subset_size=10), n_members=2, random_state=0)
+    ensemble.fit(X[:40], Y[:40, 0])
+    found = evaluate(ensemble, X[40:], Y[40:, 0])
+    expected = metrics.scores(Y[40:, 0], ensemble.predict_distribution(X[40:]))
+    assert found.scores(n_bootstrap=0)["nlpp"].value == pytest.approx(expected["nlpp"])
+    with pytest.raises(InputError, match="about one DeepGPRegressor, not a DeepGPEnsemble"):
+        held_out(ensemble, X[40:], Y[40:, 0])
+    with pytest.raises(InputError, match="not a LinearRegression"):
+        evaluate(LinearRegression().fit(X, Y), X, Y)
+    with pytest.raises(NotFittedError):
+        evaluate(DeepGPRegressor(), X, Y)
 
 
 def test_frames_chunks_and_names(model, monkeypatch):

@@ -18,7 +18,7 @@ from cli_runner import run
 from sodgp import DeepGPRegressor
 from sodgp.errors import ConfigurationError, InputError
 from sodgp.report import cross_validated, held_out, write_report
-from sodgp.report.content import outside_training
+from sodgp.report.measures import outside_training
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 NASTY = '<script>alert("x")</script> & "quoted" $a$ \u6e29\u5ea6'

@@ -8,7 +8,9 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.utils.validation import check_is_fitted
 
+from sodgp.ensembles import DeepGPEnsemble
 from sodgp.errors import InputError
 from sodgp.estimators import DeepGPRegressor
 from sodgp.predictive import GaussianMixture, tail_probability
@@ -177,12 +179,12 @@ _RULES: dict[str, Callable[[FloatArray], Any]] = {
 }
 
 
-def evaluate(model: DeepGPRegressor, X: Any, y: Any, *, targets: Sequence[str] | None = None) -> Evaluation:
+def evaluate(model: Any, X: Any, y: Any, *, targets: Sequence[str] | None = None) -> Evaluation:
     """Predict rows whose targets are known.
 
     Parameters
     ----------
-    model : DeepGPRegressor
+    model : DeepGPRegressor or DeepGPEnsemble
         Fitted.
     X : array or data frame of shape [N, D]
     y : array or data frame of shape [N] or [N, P]
@@ -205,11 +207,16 @@ def evaluate(model: DeepGPRegressor, X: Any, y: Any, *, targets: Sequence[str] |
     >>> sorted(evaluate(model, X[1::2], X[1::2, 0]).scores())[:3]
     ['base_nlpp', 'base_rmse', 'coverage_50']
     """
-    names = target_names(model) if targets is None else list(targets)
+    check_is_fitted(model)
+    # All members of an ensemble have seen the same rows.
+    single = model.members_[0] if isinstance(model, DeepGPEnsemble) else model
+    if not isinstance(single, DeepGPRegressor):
+        raise InputError(f"evaluate takes a DeepGPRegressor or a DeepGPEnsemble, not a {type(model).__name__}.")
+    names = target_names(single) if targets is None else list(targets)
     observed = np.asarray(y, dtype=np.float64)
     observed = observed[:, None] if observed.ndim == 1 else observed
-    if observed.shape[1] != model.model_.n_outputs or len(names) != observed.shape[1]:
-        raise InputError(f"y has {observed.shape[1]} columns, but the model has {model.model_.n_outputs} targets.")
+    if observed.shape[1] != single.model_.n_outputs or len(names) != observed.shape[1]:
+        raise InputError(f"y has {observed.shape[1]} columns, but the model has {single.model_.n_outputs} targets.")
     if len(observed) != len(X):
         raise InputError(f"X has {len(X)} rows, but y has {len(observed)}.")
     if not len(observed):
@@ -223,7 +230,7 @@ def evaluate(model: DeepGPRegressor, X: Any, y: Any, *, targets: Sequence[str] |
         chunk = slice(start, start + _CHUNK_ROWS)
         parts.append(_predicted(model.predict_distribution(rows[chunk]), observed[chunk]))
     columns = [np.concatenate(values) for values in zip(*parts, strict=True)]
-    scaler = model._y_scaler
+    scaler = single._y_scaler
     base = [np.broadcast_to(values, observed.shape) for values in (scaler.mean_, scaler.scale_)]
     return Evaluation(tuple(names), observed, *columns, *base)
 

@@ -1,6 +1,7 @@
 """Reports: one HTML page about a model and how it does on rows it has not seen. It needs nothing beside it.
 
-Modules: `content` (what a report says, as data), `findings` (warnings), `figures`, `page` (the HTML).
+Modules: `content` (what a report says, as data), `measures` (of data and model), `findings` (warnings),
+`figures`, `page` (the HTML).
 """
 
 from __future__ import annotations

@@ -12,62 +12,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sodgp.errors import ConfigurationError
+from sodgp.errors import ConfigurationError, InputError
 from sodgp.estimators import DeepGPRegressor, copy_of
 from sodgp.evaluation import Evaluation, Score, evaluate, joined
-from sodgp.plots.inputs import subset_inputs
 from sodgp.report.findings import Facts, Finding, find
-from sodgp.summary import describe, feature_names, target_names
+from sodgp.report.measures import Column, Importance, columns_of, importance_of, outside_training, shared_rows, take
+from sodgp.summary import describe, target_names
 
 FloatArray = NDArray[np.float64]
-
-_REPEATS = 3
-# Rows that a permutation importance may predict in all.
-_IMPORTANCE_ROWS = 20_000
-
-
-@dataclass(frozen=True)
-class Column:
-    """One column of the data.
-
-    Attributes
-    ----------
-    name : str
-    role : {"input", "target"}
-    low, median, high, mean, std : float
-        Of the evaluated rows.
-    distinct : int
-        Different values.
-    whole : bool
-        Whether all of them are whole numbers.
-    shift : float
-        Mean minus the mean of the training rows, in their standard deviations.
-    """
-
-    name: str
-    role: str
-    low: float
-    median: float
-    high: float
-    mean: float
-    std: float
-    distinct: int
-    whole: bool
-    shift: float
-
-
-@dataclass(frozen=True)
-class Importance:
-    """How much worse the predicted mean gets when a column is shuffled.
-
-    Attributes
-    ----------
-    mean, std : ndarray of shape [D, P]
-        Rise of the RMSE over the repeats, in units of each target.
-    """
-
-    mean: FloatArray
-    std: FloatArray
 
 
 @dataclass(frozen=True)
@@ -174,6 +126,7 @@ def held_out(
     >>> len(report.evaluation), report.folds
     (20, 0)
     """
+    _refuse_others(model)
     found = evaluate(model, X, y, targets=targets)
     rows = np.asarray(X, dtype=np.float64)
     names = list(found.targets)
@@ -181,9 +134,9 @@ def held_out(
         model,
         rows,
         found,
-        importance=_importance(model, X, found.y, random_state),
+        importance=importance_of(model, X, found.y, random_state),
         outside=outside_training(model, rows),
-        overlap=_shared_rows(model, rows),
+        overlap=shared_rows(model, rows),
         folds=0,
         title=title or f"Model of {', '.join(names)}",
         model_name=model_name,
@@ -237,6 +190,7 @@ def cross_validated(
     >>> cross_validated(model, X, X[:, 0], cv=2).folds
     2
     """
+    _refuse_others(model)
     rows, observed = np.asarray(X, dtype=np.float64), np.asarray(y, dtype=np.float64)
     if isinstance(cv, bool) or not isinstance(cv, int | np.integer) or not 2 <= cv <= len(rows) // 2:
         raise ConfigurationError(f"cv must be an integer from 2 to half of the {len(rows)} rows, not {cv!r}.")
@@ -249,10 +203,10 @@ def cross_validated(
         told = None if begin is None else [begin(f"fold {number} of {cv}")]
         # What belongs to the one fit of the file: its checkpoints, and where a warm start would begin.
         member = copy_of(model, callbacks=told, checkpoint=None, warm_start=False)
-        member.fit(_take(X, train), observed[train, 0] if model._y_is_vector else observed[train])
-        parts.append(evaluate(member, _take(X, test), observed[test], targets=targets or target_names(model)))
+        member.fit(take(X, train), observed[train, 0] if model._y_is_vector else observed[train])
+        parts.append(evaluate(member, take(X, test), observed[test], targets=targets or target_names(model)))
         outside[test] = outside_training(member, rows[test])
-        importances.append(_importance(member, _take(X, test), observed[test], random_state))
+        importances.append(importance_of(member, take(X, test), observed[test], random_state))
     weights = np.array([len(part) for part in parts], dtype=np.float64)
     pooled = Importance(
         np.average([part.mean for part in importances], axis=0, weights=weights),
@@ -274,29 +228,6 @@ def cross_validated(
     )
 
 
-def outside_training(model: DeepGPRegressor, X: FloatArray) -> NDArray[np.bool_]:
-    """Rows in which an input lies more than one standard deviation beyond all of the subset (or inducing inputs).
-
-    A model file does not hold the training rows, so their range is not known; the subset spreads over it. A column that
-    was constant in training may not change at all.
-
-    Parameters
-    ----------
-    model : DeepGPRegressor
-    X : ndarray of shape [N, D]
-
-    Returns
-    -------
-    ndarray of bool, shape [N]
-    """
-    anchors = subset_inputs(model)
-    margin = np.where(model._x_scaler.var_ > 0, model._x_scaler.scale_, 0.0)
-    tiny = 1e-9 * (1.0 + np.abs(model._x_scaler.mean_))
-    low, high = anchors.min(0) - margin - tiny, anchors.max(0) + margin + tiny
-    beyond = np.less(X, low) | np.greater(X, high)
-    return np.asarray(beyond.any(1))
-
-
 def _report(
     model: DeepGPRegressor,
     rows: FloatArray,
@@ -312,7 +243,7 @@ def _report(
     random_state: int,
 ) -> Report:
     scores = [found.scores(target, random_state=random_state) for target in range(len(found.targets))]
-    columns = _columns(model, rows, found)
+    columns = columns_of(model, rows, found)
     about = describe(model)
     facts = Facts(model, about, found, scores, columns, outside, overlap, folds)
     return Report(
@@ -333,51 +264,8 @@ def _report(
     )
 
 
-def _columns(model: DeepGPRegressor, rows: FloatArray, found: Evaluation) -> list[Column]:
-    columns = []
-    x, y = model._x_scaler, model._y_scaler
-    groups = (("input", feature_names(model), rows, x), ("target", found.targets, found.y, y))
-    for role, names, values, scaler in groups:
-        for index, name in enumerate(names):
-            v = values[:, index]
-            shift = float((v.mean() - scaler.mean_[index]) / scaler.scale_[index])
-            numbers = (float(v.min()), float(np.median(v)), float(v.max()), float(v.mean()), float(v.std()))
-            whole = bool((v == np.round(v)).all())
-            columns.append(Column(name, role, *numbers, distinct=len(np.unique(v)), whole=whole, shift=shift))
-    return columns
-
-
-def _importance(model: DeepGPRegressor, X: Any, y: FloatArray, random_state: int) -> Importance:
-    """By shuffling one column at a time (scikit-learn's permutation importance)."""
-    from sklearn.inspection import permutation_importance
-
-    budget = _IMPORTANCE_ROWS // (_REPEATS * model.n_features_in_)
-    count = min(len(y), int(np.clip(budget, 50, 400)))
-    chosen = np.sort(np.random.default_rng(random_state).permutation(len(y))[:count])
-    keys = [str(index) for index in range(y.shape[1])]
-
-    def errors(estimator: Any, X_part: Any, y_part: FloatArray) -> dict[str, float]:
-        residual = estimator.predict(X_part).reshape(y_part.shape) - y_part
-        return dict(zip(keys, -np.sqrt(np.mean(residual**2, axis=0)), strict=True))
-
-    found = permutation_importance(
-        model, _take(X, chosen), y[chosen], scoring=errors, n_repeats=_REPEATS, random_state=random_state
-    )
-    mean, std = (
-        np.stack([found[key][what] for key in keys], axis=1) for what in ("importances_mean", "importances_std")
-    )
-    return Importance(mean, std)
-
-
-def _shared_rows(model: DeepGPRegressor, rows: FloatArray) -> int:
-    """How many rows of the subset, which are training rows, are among these rows."""
-    if not model._method.uses_subset:
-        return 0
-    scaler = model._x_scaler
-    kept = {np.round((row - scaler.mean_) / scaler.scale_, 6).tobytes() for row in subset_inputs(model) + 0.0}
-    here = {np.round((row - scaler.mean_) / scaler.scale_, 6).tobytes() for row in rows + 0.0}
-    return len(kept & here)
-
-
-def _take(X: Any, rows: NDArray[np.int64]) -> Any:
-    return X.iloc[rows] if hasattr(X, "iloc") else np.asarray(X)[rows]
+def _refuse_others(model: Any) -> None:
+    if not isinstance(model, DeepGPRegressor):
+        raise InputError(
+            f"a report is about one DeepGPRegressor, not a {type(model).__name__}; take a member or a step."
+        )

@@ -172,6 +172,12 @@ def _importance(ax: Any, report: Report, target: int) -> None:
     tidy(ax, grid="x")
 
 
+def _enlarge(handle: Any) -> None:
+    """Dots of many rows are small and faint in the picture, and should not be in its legend."""
+    if hasattr(handle, "get_markersize") and handle.get_markersize() <= 3:
+        handle.set(alpha=1.0, markersize=4, markeredgewidth=1.0)
+
+
 def _picture(name: str, caption: str, draw: Callable[[Any], object]) -> Picture:
     import matplotlib
     from matplotlib.figure import Figure
@@ -184,7 +190,9 @@ def _picture(name: str, caption: str, draw: Callable[[Any], object]) -> Picture:
         draw(ax)
         handles, labels = ax.get_legend_handles_labels()
         if handles:
-            figure.legend(handles, labels, loc="outside lower center", ncols=2, frameon=False)
+            legend = figure.legend(handles, labels, loc="outside lower center", ncols=2, frameon=False)
+            for handle in legend.legend_handles:
+                _enlarge(handle)
         text = io.BytesIO()
         figure.savefig(text, format="svg", dpi=160, metadata={"Date": None, "Creator": None})
     return Picture(name, caption, f"data:image/svg+xml;base64,{base64.b64encode(text.getvalue()).decode()}")

@@ -13,7 +13,7 @@ from scipy.stats import binomtest
 if TYPE_CHECKING:
     from sodgp.estimators import DeepGPRegressor
     from sodgp.evaluation import Evaluation, Score
-    from sodgp.report.content import Column
+    from sodgp.report.measures import Column
 
 FEW_TRAINING_ROWS, FEW_ROWS = 50, 30
 # Nats a row that the bound may still rise by over the last tenth of a run.

@@ -13,7 +13,8 @@ from sodgp.report.style import STYLE
 from sodgp.wording import LABELS, interval, number
 
 if TYPE_CHECKING:
-    from sodgp.report.content import Column, Report
+    from sodgp.report.content import Report
+    from sodgp.report.measures import Column
 
 # Targets with sections of their own, and columns and inputs in tables; the rest is counted.
 _MOST_TARGETS, _MOST_COLUMNS, _MOST_INPUTS = 4, 40, 5
@@ -272,6 +273,8 @@ def _table(
     def kind(column: int) -> str:
         if last_is_text and column == len(header) - 1:
             return ' class="text remark"'
+        if column == 0 and left_columns > 1:
+            return ' class="text names"'
         return ' class="text"' if column < left_columns else ""
 
     head = "".join(f'<th scope="col"{kind(i)}>{escape(name)}</th>' for i, name in enumerate(header))

@@ -30,7 +30,8 @@ table { border-collapse: collapse; font-size: .9rem; font-variant-numeric: tabul
 th, td { padding: .3rem .7rem; text-align: right; border-bottom: 1px solid var(--line); white-space: nowrap;
   font-weight: 400; overflow-wrap: normal; }
 th.text, td.text { text-align: left; }
-tbody th { font-weight: 500; white-space: normal; overflow-wrap: anywhere; min-width: 6rem; }
+tbody th { font-weight: 500; }
+tbody th.names { white-space: normal; overflow-wrap: anywhere; min-width: 8rem; }
 thead th { border-bottom: 2px solid var(--soft); font-weight: 600; }
 td.text { white-space: normal; min-width: 9rem; }
 td.remark { white-space: nowrap; }

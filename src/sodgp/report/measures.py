@@ -1,0 +1,139 @@
+"""What is measured of data and model beside the predictions: columns, importance, rows out of place."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sodgp.estimators import DeepGPRegressor
+from sodgp.evaluation import Evaluation
+from sodgp.plots.inputs import subset_inputs
+from sodgp.summary import feature_names
+
+FloatArray = NDArray[np.float64]
+
+_REPEATS = 3
+# Rows that a permutation importance may predict in all.
+_IMPORTANCE_ROWS = 20_000
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column of the data.
+
+    Attributes
+    ----------
+    name : str
+    role : {"input", "target"}
+    low, median, high, mean, std : float
+        Of the evaluated rows.
+    distinct : int
+        Different values.
+    whole : bool
+        Whether all of them are whole numbers.
+    shift : float
+        Mean minus the mean of the training rows, in their standard deviations.
+    """
+
+    name: str
+    role: str
+    low: float
+    median: float
+    high: float
+    mean: float
+    std: float
+    distinct: int
+    whole: bool
+    shift: float
+
+
+@dataclass(frozen=True)
+class Importance:
+    """How much worse the predicted mean gets when a column is shuffled.
+
+    Attributes
+    ----------
+    mean, std : ndarray of shape [D, P]
+        Rise of the RMSE over the repeats, in units of each target.
+    """
+
+    mean: FloatArray
+    std: FloatArray
+
+
+def outside_training(model: DeepGPRegressor, X: FloatArray) -> NDArray[np.bool_]:
+    """Rows in which an input lies more than one standard deviation beyond all of the subset (or inducing inputs).
+
+    A model file does not hold the training rows, so their range is not known; the subset spreads over it. A column that
+    was constant in training may not change at all.
+
+    Parameters
+    ----------
+    model : DeepGPRegressor
+    X : ndarray of shape [N, D]
+
+    Returns
+    -------
+    ndarray of bool, shape [N]
+    """
+    anchors = subset_inputs(model)
+    margin = np.where(model._x_scaler.var_ > 0, model._x_scaler.scale_, 0.0)
+    tiny = 1e-9 * (1.0 + np.abs(model._x_scaler.mean_))
+    low, high = anchors.min(0) - margin - tiny, anchors.max(0) + margin + tiny
+    beyond = np.less(X, low) | np.greater(X, high)
+    return np.asarray(beyond.any(1))
+
+
+def columns_of(model: DeepGPRegressor, rows: FloatArray, found: Evaluation) -> list[Column]:
+    """Inputs and targets of the evaluated rows."""
+    columns = []
+    x, y = model._x_scaler, model._y_scaler
+    groups = (("input", feature_names(model), rows, x), ("target", found.targets, found.y, y))
+    for role, names, values, scaler in groups:
+        for index, name in enumerate(names):
+            v = values[:, index]
+            shift = float((v.mean() - scaler.mean_[index]) / scaler.scale_[index])
+            numbers = (float(v.min()), float(np.median(v)), float(v.max()), float(v.mean()), float(v.std()))
+            whole = bool((v == np.round(v)).all())
+            columns.append(Column(name, role, *numbers, distinct=len(np.unique(v)), whole=whole, shift=shift))
+    return columns
+
+
+def importance_of(model: DeepGPRegressor, X: Any, y: FloatArray, random_state: int) -> Importance:
+    """By shuffling one column at a time (scikit-learn's permutation importance)."""
+    from sklearn.inspection import permutation_importance
+
+    budget = _IMPORTANCE_ROWS // (_REPEATS * model.n_features_in_)
+    count = min(len(y), int(np.clip(budget, 50, 400)))
+    chosen = np.sort(np.random.default_rng(random_state).permutation(len(y))[:count])
+    keys = [str(index) for index in range(y.shape[1])]
+
+    def errors(estimator: Any, X_part: Any, y_part: FloatArray) -> dict[str, float]:
+        residual = estimator.predict(X_part).reshape(y_part.shape) - y_part
+        return dict(zip(keys, -np.sqrt(np.mean(residual**2, axis=0)), strict=True))
+
+    found = permutation_importance(
+        model, take(X, chosen), y[chosen], scoring=errors, n_repeats=_REPEATS, random_state=random_state
+    )
+    mean, std = (
+        np.stack([found[key][what] for key in keys], axis=1) for what in ("importances_mean", "importances_std")
+    )
+    return Importance(mean, std)
+
+
+def shared_rows(model: DeepGPRegressor, rows: FloatArray) -> int:
+    """How many rows of the subset, which are training rows, are among these rows."""
+    if not model._method.uses_subset:
+        return 0
+    scaler = model._x_scaler
+    kept = {np.round((row - scaler.mean_) / scaler.scale_, 6).tobytes() for row in subset_inputs(model) + 0.0}
+    here = {np.round((row - scaler.mean_) / scaler.scale_, 6).tobytes() for row in rows + 0.0}
+    return len(kept & here)
+
+
+def take(X: Any, rows: NDArray[np.int64]) -> Any:
+    """Rows of an array or a data frame, by number."""
+    return X.iloc[rows] if hasattr(X, "iloc") else np.asarray(X)[rows]
