@@ -10,9 +10,8 @@ from collections.abc import Sequence
 from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
 from pathlib import Path
 
-import torch
-
 from benchmarks.accuracy.cells import DATA_SETS, STAGES, Cell, compute, finished, store
+from benchmarks.accuracy.pool import one_thread
 from benchmarks.accuracy.report import markdown
 from benchmarks.accuracy.variants import VARIANTS
 
@@ -38,7 +37,7 @@ def _run(missing: Sequence[Cell], options: argparse.Namespace) -> None:
     ends = time.perf_counter() + 60.0 * options.budget
     # Fresh processes: PyTorch's threads and CUDA do not survive a fork.
     context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(options.jobs, mp_context=context, initializer=_one_thread) as pool:
+    with ProcessPoolExecutor(options.jobs, mp_context=context, initializer=one_thread) as pool:
         while waiting or running:
             while waiting and len(running) < options.jobs and time.perf_counter() < ends:
                 cell = waiting.pop(0)
@@ -51,10 +50,6 @@ def _run(missing: Sequence[Cell], options: argparse.Namespace) -> None:
                 store(record, cell.path(options.out))
                 outcome = record.get("error") or f"NLPP {sum(record['nlpp']) / len(record['nlpp']):.3f}"
                 print(f"{cell.data} {cell.variant}: {outcome}, {record['seconds']:.0f} s", flush=True)
-
-
-def _one_thread() -> None:
-    torch.set_num_threads(1)
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -79,7 +79,7 @@ def objective_of(options, replicates):
     rng = np.random.default_rng(0)
     problems = []
     for seed in range(replicates):
-        estimator = DeepGPRegressor(subset_size=6, random_state=seed, device="cpu", n_samples=3, **{**options})
+        estimator = DeepGPRegressor(subset_size=6, random_state=seed, device="cpu", **options)
         X = rng.normal(size=(20, 3))
         problem, settings = estimator._prepare(X, np.sin(X[:, 0]))
         problems.append(problem)
@@ -94,7 +94,7 @@ def objective_of(options, replicates):
             parameter.add_(0.2 * randn(index, *parameter.shape))
     batcher = Batcher(data, settings.batch_rows, generators)
     batcher.advance()
-    objective = Objective(method, model, batcher, TapeDraws(generators if replicates > 1 else generators[0], 3))
+    objective = Objective(method, model, batcher, TapeDraws(generators if replicates > 1 else generators[0], 2))
     return model, objective
 
 
