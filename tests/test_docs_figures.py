@@ -32,6 +32,10 @@ PLOTS = (
     "warp",
 )
 MADE_ELSEWHERE: dict[str, str] = {f"docs/images/plot-{name}.png": "docs/make_plots.py" for name in PLOTS}
+MADE_ELSEWHERE |= {
+    f"docs/images/{name}": "docs/make_results.py"
+    for name in ("results-rmse.png", "results-curves.png", "subsets-nlpp.png")
+}
 
 
 @pytest.fixture(scope="module")

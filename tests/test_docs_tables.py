@@ -150,3 +150,11 @@ def test_links_of_the_readme_lead_somewhere():
         if anchor:
             headings = re.findall(r"^#+ (.+)$", (root / path).read_text(encoding="utf-8"), re.M)
             assert anchor in {re.sub(r"[^\w\s-]", "", h.lower()).strip().replace(" ", "-") for h in headings}
+
+
+def test_the_tables_of_results_are_those_of_the_cells():
+    spec = importlib.util.spec_from_file_location("make_results", DOCS / "make_results.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    assert module.main(["--check"]) == 0, "run python docs/make_results.py"
+    assert "‡" in module.nlpp()

@@ -37,8 +37,8 @@ class Options:
         Iterations between the entries of the curves, a multiple of 50; 0 for none.
     data_dir : path or None
     compile : bool
-        Let PyTorch's compiler fuse the steps of our variational methods: up to a minute for each program, and half
-        the time of 20,000 iterations on a GPU.
+        Let PyTorch's compiler fuse the steps of our variational methods: up to a minute for each program, for long
+        runs.
     """
 
     device: str = "auto"

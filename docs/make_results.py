@@ -1,0 +1,143 @@
+"""Write the tables and pictures of docs/results.md and of the README from the cells in benchmarks/results.
+
+    python docs/make_results.py            # write
+    python docs/make_results.py --check    # only say whether the tables are up to date
+
+A table stands between ``<!-- results: NAME -->`` and ``<!-- end -->``; everything else in the pages is written by hand.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import statistics
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from sodgp.bench.cells import Cell, read_cells, row_label
+from sodgp.bench.table import Entry, Number, build, paper_numbers, row_order, summarise
+
+ROOT = Path(__file__).resolve().parents[1]
+RESULTS = ROOT / "benchmarks" / "results"
+IMAGES = ROOT / "docs" / "images"
+PAGES = (ROOT / "docs" / "results.md", ROOT / "README.md")
+PICTURES = ("results-rmse.png", "results-curves.png", "subsets-nlpp.png")
+
+
+def table(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A Markdown table."""
+    return "\n".join(f"| {' | '.join(row)} |" for row in [titles, ["---"] * len(titles), *rows])
+
+
+def nlpp() -> str:
+    """Table 1 where it was rerun: ours, the paper's below it."""
+    built = build(read_cells(RESULTS / "paper"), "nlpp")
+    rows = [
+        [label.replace("*", "\\*"), *map(_entry, entries)]
+        for label, entries in built.rows.items()
+        if any(entry.ours for entry in entries)
+    ]
+    return table(["test NLPP", *built.columns], rows)
+
+
+def picked() -> str:
+    """The last iteration against the best one on the test part, which nobody may pick, and the paper's number."""
+    cells = read_cells(RESULTS / "paper")
+    groups: dict[tuple[str, int], dict[str, list[Cell]]] = {}
+    for cell in cells:
+        groups.setdefault((cell.key.method, cell.key.layers), {}).setdefault(cell.key.data, []).append(cell)
+    columns = build(cells, "nlpp").columns
+    rows = []
+    for group in row_order(groups):
+        label = row_label(*group)
+        for what, score in (("last", _last), ("best on test", _best), ("paper", None)):
+            entries = []
+            for data in columns:
+                own = groups[group].get(data, [])
+                if score is None:
+                    paper = paper_numbers()["rows"].get(label, {}).get("boston" if data == "boston_authors" else data)
+                    entries.append(f"{paper[0]:.3f}" if paper else "-")
+                else:
+                    entries.append(str(summarise([score(cell) for cell in own])) if own else "-")
+            rows.append([label if what == "last" else "", what, *entries])
+    return table(["", "", *columns], rows)
+
+
+def defaults() -> str:
+    """Our defaults beside what a user would pick instead, on the paper's splits."""
+    cells = read_cells(RESULTS / "default")
+    names = {"default": "sodgp, defaults"}
+    order = row_order({(cell.key.method, cell.key.layers) for cell in cells})
+    columns = build(cells, "nlpp").columns
+    rows = []
+    for method, layers in order:
+        label = names.get(method, row_label(method, layers)) + (f", {layers} layers" if method == "default" else "")
+        row = [label]
+        for data in columns:
+            own = [c.results for c in cells if (c.key.data, c.key.method, c.key.layers) == (data, method, layers)]
+            row.append(" / ".join(_mean(own, name) for name in ("nlpp", "crps", "rmse")) if own else "-")
+        rows.append(row)
+    return table(["NLPP / CRPS / RMSE", *columns], rows)
+
+
+def _mean(results: Sequence[dict[str, float]], name: str) -> str:
+    return f"{statistics.fmean(result[name] for result in results):.3f}"
+
+
+def _last(cell: Cell) -> float:
+    return cell.results["nlpp"]
+
+
+def _best(cell: Cell) -> float:
+    return min(value for value in cell.history["test_nlpp"] if value is not None)
+
+
+def _entry(entry: Entry) -> str:
+    paper = f"<br>paper {entry.paper}" if isinstance(entry.paper, Number) else ""
+    ours = "-" if entry.ours is None else f"{entry.ours}{' ‡' if entry.differs else ''}"
+    return (f"**{ours}**" if entry.is_best else ours) + paper
+
+
+TABLES = {"nlpp": nlpp, "picked": picked, "defaults": defaults}
+
+
+def filled(page: str) -> str:
+    """The page with every table made anew."""
+
+    def write(match: re.Match[str]) -> str:
+        return f"<!-- results: {match[1]} -->\n\n{TABLES[match[1]]()}\n\n<!-- end -->"
+
+    return re.sub(r"<!-- results: (\w+) -->.*?<!-- end -->", write, page, flags=re.DOTALL)
+
+
+def draw() -> None:
+    """The pictures."""
+    from sodgp.bench.plot import curves_figure, rmse_figure, save_figure
+
+    cells = read_cells(RESULTS / "paper")
+    save_figure(rmse_figure(cells), IMAGES / "results-rmse.png")
+    save_figure(curves_figure(cells, "boston_authors"), IMAGES / "results-curves.png")
+    # Drawn by `python -m benchmarks.subsets` from its own cells.
+    shutil.copyfile(RESULTS / "subsets" / "nlpp.png", IMAGES / "subsets-nlpp.png")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Write, or check."""
+    check = "--check" in (sys.argv[1:] if arguments is None else arguments)
+    stale = []
+    for page in PAGES:
+        text = page.read_text(encoding="utf-8")
+        if filled(text) != text:
+            stale.append(page.name)
+            if not check:
+                page.write_text(filled(text), encoding="utf-8")
+    if check:
+        print(f"out of date: {', '.join(stale)}" if stale else "up to date")
+        return 1 if stale else 0
+    draw()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
