@@ -6,6 +6,7 @@ python docs/make_figures.py graphs.svg  draws one
 
 from __future__ import annotations
 
+import importlib.util
 import sys
 import tempfile
 from collections.abc import Callable
@@ -119,7 +120,17 @@ def step(path: Path) -> None:
         path.write_bytes((Path(folder) / "step.png").read_bytes())
 
 
-FIGURES: dict[str, Callable[[Path], None]] = {"graphs.svg": graphs, "step.png": step}
+def report(path: Path) -> None:
+    """A report on a desk and on a phone; needs Chromium."""
+    spec = importlib.util.spec_from_file_location("make_screenshots", Path(__file__).with_name("make_screenshots.py"))
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    module.main(path)
+
+
+FIGURES: dict[str, Callable[[Path], None]] = {"graphs.svg": graphs, "step.png": step, "report.png": report}
 
 
 def _draw(axes: Axes, graph: Graph, height: tuple[float, float]) -> None:

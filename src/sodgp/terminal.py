@@ -27,6 +27,20 @@ def show_warning(message: Warning | str, category: type[Warning], *_: Any, **__:
     say(f"Warning: {message}")
 
 
+def duration(seconds: float) -> str:
+    """A length of time for people.
+
+    Examples
+    --------
+    >>> duration(42), duration(600), duration(7300)
+    ('42 s', '10 min', '2 h 2 min')
+    """
+    if seconds < 100:
+        return f"{seconds:.0f} s"
+    minutes = round(seconds / 60)
+    return f"{minutes} min" if minutes < 100 else f"{minutes // 60} h {minutes % 60} min"
+
+
 @contextmanager
 def progress(total: int, label: str, *, shown: bool = True) -> Iterator[Callable[[str], Advance]]:
     """Progress on stderr over one fit or several: a bar in a terminal; elsewhere a plain line every ten seconds.
@@ -108,4 +122,4 @@ class _Log:
             return
         self._last = now
         left = (now - self._began) * (self._total - done) / done
-        say(f"{name}: {100 * done / self._total:.0f} %, bound {bound:.1f}, about {left:.0f} s left")
+        say(f"{name}: {100 * done / self._total:.0f} %, bound {bound:.1f}, about {duration(left)} left")

@@ -17,7 +17,7 @@ LABELS: Final[dict[str, tuple[str, bool, str]]] = {
     "coverage_80": ("80 % coverage", False, "best near 80 %"),
     "coverage_90": ("90 % coverage", False, "best near 90 %"),
     "coverage_95": ("95 % coverage", False, "best near 95 %"),
-    "width_90": ("width of 90 % intervals", True, "narrower is better at equal coverage"),
+    "width_90": ("mean 90 % width", True, "narrower is better at equal coverage"),
     "base_nlpp": ("NLPP without inputs", False, "of the training targets' mean and std"),
     "base_rmse": ("RMSE without inputs", True, "of the training targets' mean"),
 }

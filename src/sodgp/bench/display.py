@@ -12,7 +12,7 @@ from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, T
 
 from sodgp.bench.cells import Cell, Key
 from sodgp.errors import SodgpError
-from sodgp.terminal import say
+from sodgp.terminal import duration, say
 
 
 class Display:
@@ -91,20 +91,6 @@ class Display:
         if done <= 0:
             return ""
         return f"about {duration((time.monotonic() - self._began) * (self._total - done) / done)} left"
-
-
-def duration(seconds: float) -> str:
-    """A length of time for people.
-
-    Examples
-    --------
-    >>> duration(42), duration(600), duration(7300)
-    ('42 s', '10 min', '2 h 2 min')
-    """
-    if seconds < 100:
-        return f"{seconds:.0f} s"
-    minutes = round(seconds / 60)
-    return f"{minutes} min" if minutes < 100 else f"{minutes // 60} h {minutes % 60} min"
 
 
 def _number(value: float | None) -> str:
