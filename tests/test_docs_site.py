@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 from test_public_names import public
 
+import sodgp
+
 pytest.importorskip("mkdocs")
 
 ROOT = Path(__file__).parents[1]
@@ -83,3 +85,15 @@ def test_every_public_name_has_its_place_in_the_reference(site):
     for parameters in public():
         module, name, value = parameters.values
         assert {f"{module}.{name}", f"{value.__module__}.{name}"} & places, f"{module}.{name}"
+
+
+def test_the_citation_file_names_this_version_and_the_paper():
+    yaml = pytest.importorskip("yaml")
+    entry = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
+    assert entry["cff-version"] == "1.2.0"
+    assert entry["version"] == sodgp.__version__
+    assert entry["authors"] == [{"name": "The sodgp developers"}]
+    for paper in (entry["preferred-citation"], entry["references"][0]):
+        assert paper["title"].startswith("Subset-of-Data Variational Inference")
+        assert [author["family-names"] for author in paper["authors"]] == ["Jain", "Srijith", "Khan"]
+        assert (paper["year"], paper["start"], paper["end"]) == (2021, 1362, 1370)
