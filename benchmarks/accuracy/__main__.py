@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
 from pathlib import Path
 
-from benchmarks.accuracy.cells import DATA_SETS, STAGES, Cell, compute, finished, store
+from benchmarks.accuracy.cells import DATA_SETS, N_SPLITS, STAGES, Cell, compute, finished, store
 from benchmarks.accuracy.pool import one_thread
 from benchmarks.accuracy.report import markdown
 from benchmarks.accuracy.variants import VARIANTS
@@ -22,7 +22,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run what is missing, then write the report."""
     options = _parser().parse_args(arguments)
     cells = [Cell(options.stage, data, variant) for variant in options.variants for data in options.data]
-    _run([cell for cell in cells if finished(cell, options.out) is None], options)
+    _run([cell for cell in cells if finished(cell, options.out, options.splits) is None], options)
     stored = [Cell(options.stage, data, variant) for variant in VARIANTS for data in DATA_SETS]
     records = [record for cell in stored if (record := finished(cell, options.out)) is not None]
     report = markdown(records, options.stage)
@@ -34,6 +34,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _run(missing: Sequence[Cell], options: argparse.Namespace) -> None:
     waiting, running = list(missing), {}
+    arguments = {"device": options.device, "splits": options.splits, "compile": options.compile}
     ends = time.perf_counter() + 60.0 * options.budget
     # Fresh processes: PyTorch's threads and CUDA do not survive a fork.
     context = multiprocessing.get_context("spawn")
@@ -41,7 +42,7 @@ def _run(missing: Sequence[Cell], options: argparse.Namespace) -> None:
         while waiting or running:
             while waiting and len(running) < options.jobs and time.perf_counter() < ends:
                 cell = waiting.pop(0)
-                running[pool.submit(compute, cell, device=options.device, compile=options.compile)] = cell
+                running[pool.submit(compute, cell, **arguments)] = cell
             if not running:
                 print(f"the time is up with {len(waiting)} cells to go; run the same command again to go on.")
                 return
@@ -57,6 +58,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--stage", choices=STAGES, default="validation", help="rows to score")
     parser.add_argument("--data", nargs="+", choices=DATA_SETS, default=list(DATA_SETS), metavar="SET")
     parser.add_argument("--variants", nargs="+", choices=tuple(VARIANTS), default=list(VARIANTS), metavar="NAME")
+    parser.add_argument("--splits", type=int, default=N_SPLITS, help="how many of the paper's, from number 0 on")
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
     parser.add_argument("--jobs", type=int, default=1, help="processes")
     parser.add_argument("--compile", action="store_true", help="fuse the steps with PyTorch's compiler")

@@ -47,8 +47,8 @@ def parts(stage: str, n_rows: int, split: int) -> tuple[Any, Any]:
     return shuffled[held_out:], shuffled[:held_out]
 
 
-def compute(cell: Cell, *, device: str, compile: bool = False) -> dict[str, Any]:
-    """Fit and score all splits of a cell.
+def compute(cell: Cell, *, device: str, splits: int = N_SPLITS, compile: bool = False) -> dict[str, Any]:
+    """Fit and score the first splits of a cell.
 
     Returns
     -------
@@ -58,13 +58,14 @@ def compute(cell: Cell, *, device: str, compile: bool = False) -> dict[str, Any]
     """
     variant = VARIANTS[cell.variant]
     table = load(cell.data)
-    rows = [parts(cell.stage, len(table.y), split) for split in range(N_SPLITS)]
+    rows = [parts(cell.stage, len(table.y), split) for split in range(splits)]
     models = [
         DeepGPRegressor(**variant.options, random_state=100 * split + member, device=device, compile=compile)
-        for split in range(N_SPLITS)
+        for split in range(splits)
         for member in range(variant.members)
     ]
     record: dict[str, Any] = {"cell": asdict(cell), "options": variant.options, "members": variant.members}
+    record["splits"] = splits
     began = time.perf_counter()
     try:
         train = [train for train, _ in rows for _ in range(variant.members)]
@@ -81,14 +82,16 @@ def compute(cell: Cell, *, device: str, compile: bool = False) -> dict[str, Any]
     return record | {name: [score[name] for score in scores] for name in scores[0]}
 
 
-def finished(cell: Cell, out: Path) -> dict[str, Any] | None:
-    """The stored result of a cell, if it is one of these options; None for a missing or broken file."""
+def finished(cell: Cell, out: Path, splits: int | None = None) -> dict[str, Any] | None:
+    """The stored result of a cell, if it is one of these options and as many splits (None: any number of them)."""
     try:
         record = json.loads(cell.path(out).read_text())
     except (OSError, ValueError):
         return None
     variant = VARIANTS[cell.variant]
     wanted = {"cell": asdict(cell), "options": variant.options, "members": variant.members}
+    if splits is not None:
+        wanted["splits"] = splits
     return record if isinstance(record, dict) and all(record.get(k) == v for k, v in wanted.items()) else None
 
 

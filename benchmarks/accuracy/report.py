@@ -15,7 +15,8 @@ def markdown(records: Sequence[Record], stage: str) -> str:
     data = list(dict.fromkeys(r["cell"]["data"] for r in records))
     variants = list(dict.fromkeys(r["cell"]["variant"] for r in records))
     found = {(r["cell"]["variant"], r["cell"]["data"]): r for r in records}
-    parts = [f"## {stage}"]
+    counts = sorted({r["splits"] for r in records if "splits" in r})
+    parts = [f"## {stage}", f"Mean ± standard error over {' or '.join(map(str, counts))} splits."]
     for score in ("nlpp", "crps", "rmse"):
         rows = [[variant, *(_entry(found.get((variant, name)), score) for name in data)] for variant in variants]
         parts.append(f"### {score.upper()}\n\n" + _table(["variant", *data], rows))
