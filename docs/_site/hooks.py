@@ -1,10 +1,9 @@
-"""What MkDocs is told beyond its configuration: mathematics as MathML, and pages that a branch does not have yet."""
+"""What MkDocs is told beyond its configuration: mathematics as MathML."""
 
 from __future__ import annotations
 
 import html
 import re
-from pathlib import Path
 from typing import Any
 
 from latex2mathml.converter import convert
@@ -14,24 +13,9 @@ MATHEMATICS = re.compile(r'<(?P<tag>span|div) class="arithmatex">\\[(\[](?P<tex>
 _THIN = '<mspace width="0.17em" />'
 
 
-def on_config(config: Any) -> Any:
-    """Leave out of the navigation what is not there."""
-    config.nav = present(config.nav, Path(config.docs_dir))
-    return config
-
-
 def on_page_content(content: str, **_: Any) -> str:
     """Every formula as MathML, which browsers draw by themselves: no script, no font, no other server."""
     return MATHEMATICS.sub(_mathml, content)
-
-
-def present(entry: Any, folder: Path) -> Any:
-    """The navigation without missing pages and without sections that have become empty."""
-    if isinstance(entry, list):
-        return [kept for kept in (present(part, folder) for part in entry) if kept]
-    if isinstance(entry, dict):
-        return {title: kept for title, part in entry.items() if (kept := present(part, folder))}
-    return entry if (folder / entry).exists() else None
 
 
 def _mathml(found: re.Match[str]) -> str:
