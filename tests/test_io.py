@@ -179,6 +179,21 @@ def test_a_model_for_a_missing_device_loads_on_the_cpu(folder):
     assert again.predict(X).shape == (40,)
 
 
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no CUDA device here")
+def test_models_move_between_gpu_and_cpu(tmp_path):
+    model = fitted(device="cuda")
+    model.save(tmp_path / "gpu.sodgp")
+    there = DeepGPRegressor.load(tmp_path / "gpu.sodgp")
+    assert next(there.model_.parameters()).is_cuda
+    np.testing.assert_allclose(there.predict(X), model.predict(X), rtol=0, atol=1e-12)
+    assert not any(tensor.is_cuda for tensor in read_record(tmp_path / "gpu.sodgp").tensors.values())
+    there.set_params(device="cpu").save(tmp_path / "cpu.sodgp")
+    here = DeepGPRegressor.load(tmp_path / "cpu.sodgp")
+    assert not next(here.model_.parameters()).is_cuda
+    np.testing.assert_allclose(here.predict(X), model.predict(X), rtol=1e-9)
+
+
 # ------------------------------------------------------------------------------------------------ damage
 
 
