@@ -1,5 +1,7 @@
 """The documentation site: it builds without a warning, offline, and its formulas are formulas."""
 
+import doctest
+import importlib.util
 import os
 import re
 import subprocess
@@ -97,3 +99,13 @@ def test_the_citation_file_names_this_version_and_the_paper():
         assert paper["title"].startswith("Subset-of-Data Variational Inference")
         assert [author["family-names"] for author in paper["authors"]] == ["Jain", "Srijith", "Khan"]
         assert (paper["year"], paper["start"], paper["end"]) == (2021, 1362, 1370)
+
+
+def test_docstrings_become_markdown():
+    spec = importlib.util.spec_from_file_location("docstrings", ROOT / "docs" / "_site" / "docstrings.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    found = doctest.testmod(module)
+    assert found.attempted > 1
+    assert found.failed == 0
+    assert module.markdown("Two [*a] and [*b].\n\nMore.") == "Two [\\*a] and [\\*b].\n\nMore."
