@@ -4,10 +4,11 @@ python -m benchmarks.reliability.kill                          50 kills; about t
 python -m benchmarks.reliability.kill --kills 5 --cases sghmc  a few
 
 For every case one process trains to the end. Then, for every kill, a process trains with a checkpoint every few steps
-and is killed at a random moment between the start of training and the time that the whole fit took; every checkpoint in
-its folder must be whole; and a third process resumes and trains to the end. Compared are the SHA-256 of all parameters
-and buffers, of the history but for its clock, and of predictions. Processes are forks of this one, which saves the
-seconds that imports take; the first resume of every case is a fresh interpreter.
+and is killed when it has used a random share of the processor time that the whole fit took (not of the wall time: a
+busy machine would shift all kills to the beginning). Every checkpoint in its folder must be whole, and a third process
+resumes and trains to the end. Compared are the SHA-256 of all parameters and buffers, of the history but for its clock,
+and of predictions. Processes are forks of this one, which saves the seconds that imports take; the first resume of
+every case is a fresh interpreter.
 """
 
 from __future__ import annotations
@@ -97,11 +98,11 @@ def train(pipe: Any, case: str, folder: str | None, resume: bool, changes: dict[
     X, y = data()
     model = estimator(case, folder, **changes)
     pipe.send("begins")
-    began = time.perf_counter()
+    began = time.process_time()
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "there is no checkpoint")
         model.fit(X, y, resume=resume)
-    pipe.send((time.perf_counter() - began, digest(model)))
+    pipe.send((time.process_time() - began, digest(model)))
 
 
 def start(how: str, case: str, folder: str | None, changes: dict[str, Any], *, resume: bool = False) -> tuple[Any, Any]:
@@ -116,8 +117,17 @@ def start(how: str, case: str, folder: str | None, changes: dict[str, Any], *, r
     return process, ours
 
 
+def processor_seconds(number: int) -> float | None:
+    """What a process has used so far, where the system says so in /proc; None for one that is over."""
+    try:
+        fields = Path(f"/proc/{number}/stat").read_text(encoding="ascii").rsplit(")", 1)[1].split()
+    except OSError:
+        return None
+    return None if fields[0] == "Z" else (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
 def trained(how: str, case: str, folder: str | None, changes: dict[str, Any], *, resume: bool = False) -> Any:
-    """Seconds and digest of a fit in a process of its own; EOFError where it failed."""
+    """Processor seconds and digest of a fit in a process of its own; EOFError where it failed."""
     process, pipe = start(how, case, folder, changes, resume=resume)
     end = pipe.recv()
     process.join()
@@ -148,7 +158,9 @@ def kill_once(
     with tempfile.TemporaryDirectory() as folder:
         moment = rng.uniform(0.0, seconds)
         process, pipe = start(victim, case, folder, changes)
-        process.join(moment)
+        began = processor_seconds(process.pid)
+        while (used := processor_seconds(process.pid)) is not None and used - (began or 0.0) < moment:
+            time.sleep(0.002)
         process.kill()
         process.join()
         if process.exitcode != -signal.SIGKILL:
@@ -162,9 +174,9 @@ def kill_once(
 def run(cases: list[str], kills: int, seed: int, keep: Callable[[list[Kill]], None]) -> list[Kill]:
     """So many kills, over the cases in turn; `keep` gets those so far after every one."""
     rng, quick = random.Random(seed), "fork" if hasattr(os, "fork") else "spawn"
-    # Imported before the forks, which then need not.
-    import sodgp  # noqa: F401
-
+    # Imports everything before the forks, which then need not.
+    estimator(cases[0], None)
+    data()
     whole = {case: trained(quick, case, None, {}) for case in cases}
     done: list[Kill] = []
     while len(done) < kills:
@@ -216,7 +228,7 @@ def main() -> int:
     parser.add_argument("--kills", type=int, default=50)
     parser.add_argument("--cases", nargs="+", default=list(CASES), choices=list(CASES))
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--out", type=Path, default=RESULTS / "kill.json")
+    parser.add_argument("--out", type=Path, default=RESULTS / "reliability-kill.json")
     given = parser.parse_args()
     command = f"python -m benchmarks.reliability.kill --kills {given.kills} --seed {given.seed}"
 
