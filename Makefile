@@ -35,12 +35,14 @@ docs: install
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet --site-dir site
 
 # The tests with the oldest versions that pyproject.toml admits. An old torch brings the CUDA packages: 3 GB to fetch.
+# Old packages warn about the new ones below them, so warnings are no errors here.
 oldest:
 	test -x .venv-oldest/bin/python || $(PYTHON) -m venv .venv-oldest
 	$(PYTHON) tools/oldest.py > .venv-oldest/oldest.txt
 	.venv-oldest/bin/python -m pip install --quiet --disable-pip-version-check -r .venv-oldest/oldest.txt \
 	  pytest pytest-xdist hypothesis beartype
-	OMP_NUM_THREADS=1 PYTHONPATH=src .venv-oldest/bin/python -m pytest -n $(JOBS) --dist worksteal
+	OMP_NUM_THREADS=1 PYTHONPATH=src .venv-oldest/bin/python -m pytest -n $(JOBS) --dist worksteal \
+	  -o filterwarnings=default --disable-warnings
 
 # The wheel in an empty environment, far from the repository.
 wheel:

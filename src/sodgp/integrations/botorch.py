@@ -183,11 +183,12 @@ class DeepGPModel(Model):
         transform = getattr(self, "outcome_transform", None)
         if transform is not None and chosen != list(range(mean.shape[-1])):
             transform = transform.subset_output(idcs=chosen)
-        posterior: Any = GaussianMixturePosterior(_distribution(mean[..., chosen], covariance[..., chosen, :, :]))
+        # Transforms know the plain posterior; which components make a mixture does not concern them.
+        posterior: Any = GPyTorchPosterior(_distribution(mean[..., chosen], covariance[..., chosen, :, :]))
         if transform is not None:
             posterior = transform.untransform_posterior(posterior)
-            if type(posterior) is GPyTorchPosterior:
-                posterior = GaussianMixturePosterior(posterior.distribution)
+        if isinstance(posterior, GPyTorchPosterior):
+            posterior = GaussianMixturePosterior(posterior.distribution)
         return posterior if posterior_transform is None else posterior_transform(posterior)
 
     def condition_on_observations(
