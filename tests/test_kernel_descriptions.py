@@ -8,6 +8,7 @@ import json
 import numpy as np
 import pytest
 import torch
+from benchmarks.reliability.mutations import parts, signed
 from gpytorch.constraints import GreaterThan, Interval, LessThan
 from gpytorch.kernels import (
     CosineKernel,
@@ -117,6 +118,17 @@ def test_a_kernel_object_is_taken_where_it_fits_every_layer(tmp_path):
         DeepGPRegressor(kernel=kernel, hidden_width=2, subset_size=8, max_iter=2).fit(X, Y)
     with pytest.raises(ConfigurationError, match=r"looks at columns \[5\], but a layer has 3 inputs"):
         DeepGPRegressor(kernel=RBFKernel(active_dims=(5,)), subset_size=8, max_iter=2).fit(X, Y)
+
+
+def test_columns_in_the_tensors_that_the_description_does_not_have_are_refused(tmp_path):
+    model = DeepGPRegressor(kernel=KERNELS["columns"], subset_size=8, max_iter=2, random_state=0).fit(X, Y)
+    model.save(tmp_path / "m.sodgp")
+    info, tensors = parts((tmp_path / "m.sodgp").read_bytes())
+    name = next(name for name in tensors if name.endswith("active_dims"))
+    tensors[name] = tensors[name] + 7
+    (tmp_path / "m.sodgp").write_bytes(signed(info, tensors))
+    with pytest.raises(ModelFileError, match="active_dims"):
+        DeepGPRegressor.load(tmp_path / "m.sodgp")
 
 
 class Mine(RBFKernel):

@@ -266,10 +266,11 @@ def _rebuild(
         name = sorted(expected.keys() ^ state.keys())[0]
         refuse(_STATE + name, "missing" if name in expected else "not part of such a model")
     for name, tensor in expected.items():
-        is_bound = name.endswith(("lower_bound", "upper_bound"))
-        found = tensor_of(state, name, tuple(tensor.shape), tensor.dtype, finite=not is_bound)
-        if is_bound and not torch.equal(found, tensor.cpu()):
-            refuse(_STATE + name, "another limit than this library's")
+        # Bounds and columns are those of the options; a file may repeat them, not change them.
+        is_fixed = name.endswith(("lower_bound", "upper_bound", "active_dims"))
+        found = tensor_of(state, name, tuple(tensor.shape), tensor.dtype, finite=not is_fixed)
+        if is_fixed and not torch.equal(found, tensor.cpu()):
+            refuse(_STATE + name, "another one than its options say")
     model.load_state_dict(state, strict=True)
     return model.requires_grad_(False).eval()
 
