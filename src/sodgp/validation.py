@@ -187,7 +187,7 @@ def _refuse_text(data: Any, name: str) -> None:
         text = [repr(str(column)) for column in data.columns if _is_text(data[column])]
     else:
         values = np.asarray(data) if isinstance(data, np.ndarray | list) else None
-        if values is not None and values.ndim == 1 and values.dtype.kind in "mM":
+        if values is not None and values.ndim == 1:
             values = values[:, None]
         if values is None or values.ndim != 2 or values.dtype.kind not in "OSUmM":
             return

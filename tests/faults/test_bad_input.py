@@ -80,7 +80,7 @@ def test_text_and_date_columns_are_named():
 
 
 def test_text_targets_are_refused():
-    with pytest.raises(InputError, match="could not convert"):
+    with pytest.raises(InputError, match="y holds text or dates in column 0"):
         fit(targets=np.array(["low", "high"] * 15))
     with pytest.raises(InputError, match="y holds text or dates in column 'grade'"):
         fit(targets=pd.DataFrame({"grade": ["low", "high"] * 15}))
@@ -89,6 +89,13 @@ def test_text_targets_are_refused():
 def test_numbers_in_object_columns_are_taken():
     expected = fit().predict(X)
     assert_array_equal(fit(FRAME.astype(object)).predict(FRAME.astype(object)), expected)
+
+
+def test_text_among_the_targets_is_named():
+    targets = Y.astype(object)
+    targets[3] = "high"
+    with pytest.raises(InputError, match="y holds text or dates in column 0"):
+        fit(targets=targets)
 
 
 def test_complex_numbers_are_refused():
