@@ -43,7 +43,7 @@ CASES: dict[str, dict[str, Any]] = {
     },
     "sod joint": {"coupling": "joint", "batch_size": 40, "max_iter": 150},
     "sod, moving subset": {"reselect_every": 20, "batch_size": 60, "max_iter": 200},
-    "sod, three restarts": {"n_restarts": 3, "batch_size": 60, "max_iter": 120},
+    "sod, three restarts": {"n_restarts": 3, "batch_size": 60, "max_iter": 500},
     "dsvi": {"inference": "dsvi", "batch_size": 60, "max_iter": 200},
     "svgp": {"inference": "dsvi", "n_layers": 1, "batch_size": 60, "max_iter": 300},
     "mean_field": {"inference": "mean_field", "max_iter": 80},
@@ -231,6 +231,8 @@ def main() -> int:
     parser.add_argument("--out", type=Path, default=RESULTS / "reliability-kill.json")
     given = parser.parse_args()
     command = f"python -m benchmarks.reliability.kill --kills {given.kills} --seed {given.seed}"
+    if given.cases != list(CASES):
+        command += f" --cases {' '.join(repr(case) for case in given.cases)}"
 
     def keep(kills: list[Kill]) -> None:
         write(given.out, command, kills)
