@@ -8,6 +8,7 @@ A table stands between ``<!-- results: NAME -->`` and ``<!-- end -->``; everythi
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 import statistics
@@ -65,24 +66,27 @@ def picked() -> str:
 
 
 def defaults() -> str:
-    """Our defaults beside what a user would pick instead, on the paper's splits."""
-    cells = read_cells(RESULTS / "default")
-    names = {"default": "sodgp, defaults"}
-    order = row_order({(cell.key.method, cell.key.layers) for cell in cells})
-    columns = build(cells, "nlpp").columns
+    """Our defaults, with subsets of their and of other sizes, beside an exact GP, on the paper's splits."""
+    columns = ("boston", "energy", "concrete", "winered", "protein")
     rows = []
-    for method, layers in order:
-        label = names.get(method, row_label(method, layers)) + (f", {layers} layers" if method == "default" else "")
-        row = [label]
+    for size, label in ((50, "M = 50"), (100, "M = 100, the default"), (200, "M = 200")):
+        row = [f"sodgp, {label}"]
         for data in columns:
-            own = [c.results for c in cells if (c.key.data, c.key.method, c.key.layers) == (data, method, layers)]
-            row.append(" / ".join(_mean(own, name) for name in ("nlpp", "crps", "rmse")) if own else "-")
+            cell = json.loads((RESULTS / "subsets" / "cells" / f"{data}-kmeans-{size}.json").read_text())
+            row.append(f"{_with_error(cell['nlpp'])} ({statistics.fmean(cell['rmse']):.3f})")
         rows.append(row)
-    return table(["NLPP / CRPS / RMSE", *columns], rows)
+    exact = [cell for cell in read_cells(RESULTS / "default") if cell.key.method == "exact"]
+    row = ["exact GP"]
+    for data in columns:
+        own = [cell.results for cell in exact if cell.key.data == data]
+        nlpps, rmses = ([result[name] for result in own] for name in ("nlpp", "rmse"))
+        row.append(f"{_with_error(nlpps)} ({statistics.fmean(rmses):.3f})" if own else "-")
+    return table(["test NLPP (RMSE)", *columns], [*rows, row])
 
 
-def _mean(results: Sequence[dict[str, float]], name: str) -> str:
-    return f"{statistics.fmean(result[name] for result in results):.3f}"
+def _with_error(values: Sequence[float]) -> str:
+    """Mean and standard error."""
+    return f"{statistics.fmean(values):.3f} ± {statistics.stdev(values) / len(values) ** 0.5:.3f}"
 
 
 def _last(cell: Cell) -> float:

@@ -54,7 +54,7 @@ def test_gradients_of_compiled_functions_are_the_plain_ones():
     assert run.stdout.strip() == "equal", run.stdout + run.stderr
 
 
-def test_a_compiler_that_loses_a_gradient_is_not_used(monkeypatch):
+def test_a_compiler_that_fails_or_loses_a_gradient_is_not_used(monkeypatch):
     def careless(function, **_):
         return lambda *numbers: {name: value.detach() + 0 * value for name, value in function(*numbers).items()}
 
@@ -64,6 +64,17 @@ def test_a_compiler_that_loses_a_gradient_is_not_used(monkeypatch):
     with pytest.warns(NumericalWarning, match="another gradient"):
         model = DeepGPRegressor(compile=True, **options).fit(X, y)
     plain = DeepGPRegressor(**options).fit(X, y)
+    assert model.history_.bound == plain.history_.bound
+
+    def unable(function, **_):
+        def refuse(*_):
+            raise RuntimeError("no compiler was found\nand more")
+
+        return refuse
+
+    monkeypatch.setattr(torch, "compile", unable)
+    with pytest.warns(NumericalWarning, match=r"cannot compile this model \(no compiler was found\)"):
+        model = DeepGPRegressor(compile=True, **options).fit(X, y)
     assert model.history_.bound == plain.history_.bound
     monkeypatch.setattr(torch, "compile", lambda function, **_: function)
     with warnings.catch_warnings():

@@ -38,11 +38,11 @@ class Objective:
             inference.terms(model, batcher.batch(), draws)
         draws.finish_rehearsal()
         self._terms = torch.compile(self._plain, dynamic=False, fullgraph=True) if compile else self._plain
-        if compile and not self._compiles_well():
+        if compile and (trouble := self._trouble_with_the_compiler()):
             self.fall_back()
             warnings.warn(
-                f"PyTorch {torch.__version__} compiles this model to another gradient than that of the plain step;"
-                " training goes on without its compiler. Another version of PyTorch may do better.",
+                f"PyTorch {torch.__version__} {trouble}; training goes on without its compiler. Another version of"
+                " PyTorch may do better.",
                 NumericalWarning,
                 stacklevel=2,
             )
@@ -57,11 +57,11 @@ class Objective:
         self._terms = self._plain
         return was_compiled
 
-    def _compiles_well(self) -> bool:
-        """Whether values and gradients of the compiled function are the plain ones, at a random place.
+    def _trouble_with_the_compiler(self) -> str:
+        """What is wrong with the compiled function; empty where values and gradients are the plain ones somewhere.
 
-        Compilers have bugs, and one that loses a part of a gradient shows in nothing but the fit. Not at the initial
-        values, where many gradients are zero by symmetry; the parameters are put back.
+        Compilers have bugs, and one that loses a part of a gradient shows in nothing but the fit. The place is
+        random because many gradients are zero by symmetry at the initial values; the parameters are put back.
         """
         parameters = [p for p in self.model.parameters() if p.requires_grad]
         values = [p.detach().clone() for p in parameters]
@@ -72,16 +72,21 @@ class Objective:
             with torch.no_grad():
                 for p in parameters:
                     p.add_(0.05 * torch.randn(p.shape, generator=generator, device=device, dtype=dtype))
-            plain, compiled = (_with_gradients(terms, numbers, parameters) for terms in (self._plain, self._terms))
+            plain = _with_gradients(self._plain, numbers, parameters)
+            compiled = _with_gradients(self._terms, numbers, parameters)
+        except RuntimeError as error:
+            # Everything that its compiler raises is one: no C++ compiler, an operation that it cannot follow.
+            return f"cannot compile this model ({str(error).splitlines()[0]})"
         finally:
             with torch.no_grad():
                 for p, value in zip(parameters, values, strict=True):
                     p.copy_(value)
         tolerance = 1e-6 if dtype == torch.float64 else 1e-2
-        return all(
+        equal = all(
             bool((a - b).abs().max() <= tolerance * a.abs().max()) or not bool(torch.isfinite(a).all())
             for a, b in zip(plain, compiled, strict=True)
         )
+        return "" if equal else "compiles this model to another gradient than that of the plain step"
 
     def _plain(self, *numbers: Tensor) -> Terms:
         self.draws.load(numbers)
