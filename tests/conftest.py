@@ -1,8 +1,12 @@
 """Shapes are checked at run time in the tests: jaxtyping's hook wraps the library before anything imports it."""
 
 import os
+import signal
 
 from jaxtyping import install_import_hook
+
+# A shell starts background jobs with Ctrl-C ignored, and tests of Ctrl-C have to get one.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("MPLBACKEND", "Agg")

@@ -257,7 +257,7 @@ def main() -> int:
     """The command."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--cases", type=int, default=20_000)
-    parser.add_argument("--old-cases", type=int, default=4_000, help="on files of format version 1")
+    parser.add_argument("--old-cases", type=int, default=2_000, help="on files of format version 1")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--out", type=Path, default=RESULTS / "reliability-fuzz.json")
     given = parser.parse_args()

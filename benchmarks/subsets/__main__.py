@@ -85,7 +85,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--selectors", nargs="+", choices=tuple(SELECTORS), default=list(SELECTORS), metavar="NAME")
     parser.add_argument("--sizes", nargs="+", type=int, default=list(SIZES), metavar="M")
     parser.add_argument("--splits", type=int, default=5)
-    parser.add_argument("--iterations", type=int, default=2000)
+    parser.add_argument("--iterations", type=int, default=1000)
     parser.add_argument("--layers", type=int, default=2)
     parser.add_argument("--reselect-every", type=int, help="move the subset after so many steps")
     parser.add_argument("--max-rows", type=int, help="of training and of test rows, for trials")

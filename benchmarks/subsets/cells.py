@@ -38,7 +38,7 @@ class Settings:
         Take at most so many training rows, for trials; None takes all.
     """
 
-    iterations: int = 2000
+    iterations: int = 1000
     splits: int = 5
     layers: int = 2
     reselect_every: int | None = None

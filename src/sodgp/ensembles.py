@@ -23,6 +23,8 @@ FloatArray = NDArray[np.float64]
 class DeepGPEnsemble(MultiOutputMixin, RegressorMixin, BaseEstimator):
     """Members that differ in their seeds, and so in subset, batches and draws; the mixture is over members and samples.
 
+    It has no `save`: pickle it, or save its members one by one.
+
     Parameters
     ----------
     estimator : DeepGPRegressor or None, default=None

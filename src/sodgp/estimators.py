@@ -350,6 +350,9 @@ class DeepGPRegressor(Predictions, MultiOutputMixin, RegressorMixin, BaseEstimat
         except NumericalError:
             self.__dict__.pop("model_", None)
             raise
+        # Nothing of an earlier fit may be left; the tries are other objects.
+        for name in (*_OPTIONAL_ATTRIBUTES, "feature_names_in_"):
+            self.__dict__.pop(name, None)
         # The bound is a Monte Carlo estimate: the last few entries together tell more than the last one.
         self.restart_bounds_ = [float(np.mean(attempt.history_.bound[-5:])) for attempt in tries]
         best = tries[int(np.argmax(self.restart_bounds_))]

@@ -66,6 +66,8 @@ def paper(n_layers: int, method: str = "SoD", source: str = "program", **changes
         raise ConfigurationError(f"method={method!r} is unknown; choose one of {', '.join(METHODS)}.")
     if source not in SOURCES:
         raise ConfigurationError(f"source={source!r} is unknown; choose one of {', '.join(SOURCES)}.")
+    if "effort" in changes:
+        raise ConfigurationError("the paper's methods have their own steps and subsets: leave effort out.")
     if method in ("SoD", "SoD*"):
         options = _subset_of_data(source)
         options["subset"] = "kmeans" if method == "SoD" else "random"

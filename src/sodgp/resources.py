@@ -44,8 +44,11 @@ def prediction_bytes(inference: Inference, model: DeepGP, n_samples: int) -> tup
     widths = [layer.q_mean.shape[-1] for layer in model.layers]
     # The first layer has the same covariances for all samples, and nothing is drawn in front of it.
     T_deep = T if len(widths) > 1 else 1
-    T = T if inference.name == "sghmc" else T_deep
+    # Posterior draws and noise that varies have a component for every sample, however shallow the model.
+    T = T if inference.name == "sghmc" or model.noise_process is not None else T_deep
     per_row = 3.2 * T_deep * M + T * (4 * max(widths) + 6 * P)
+    if model.noise_process is not None:
+        per_row += 3.2 * M + 6 * T * P
     # SoD factorises the covariance of every sample's subset, and once more for every output with its labels.
     fixed = T_deep * M * M * (4 + 5 * P) if inference.uses_subset else M * M * (8 + max(widths))
     if getattr(inference, "coupling", "") == "marginal" and len(widths) > 2:

@@ -181,7 +181,7 @@ def notes(cells: Sequence[Cell]) -> list[str]:
     ]
     steps: dict[int, set[str]] = {}
     for cell in cells:
-        count = cell.settings["options"].get("max_iter")
+        count = cell.settings["options"].get("max_iter") or cell.results.get("iterations")
         if count is not None:
             steps.setdefault(count, set()).add(row_label(cell.key.method, cell.key.layers))
     told = [f"{count:,} ({', '.join(sorted(rows))})" for count, rows in sorted(steps.items())]

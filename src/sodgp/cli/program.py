@@ -143,7 +143,11 @@ def fit(
         if not said.get(name):
             raise ConfigurationError(f"sodgp fit needs {how}, on the command line or as {name!r} in a config file.")
     shown = said.get("verbose", True)
-    arguments = as_arguments({"random_state": 0, **file.options, **options})
+    given = dict(file.options)
+    if "effort" in options:
+        # A flag wins over the file, also over the numbers that it stands for.
+        given = {name: value for name, value in given.items() if name not in ("max_iter", "subset_size")}
+    arguments = as_arguments({"random_state": 0, **given, **options})
     model: Any = DeepGPRegressor(**arguments)
     steps = Configuration.from_estimator(model).max_iter
     check_destination(said["out"])

@@ -174,7 +174,10 @@ class DeepGPModel(Model):
         X = self.transform_inputs(X)
         mean, covariance, noise = self._moments(X)
         if isinstance(observation_noise, Tensor):
-            covariance = covariance + torch.diag_embed(observation_noise.unsqueeze(MCMC_DIM).mT)
+            given = observation_noise.unsqueeze(MCMC_DIM)
+            # One row stands for all q points, each with noise of its own.
+            given = given.expand(*given.shape[:-2], mean.shape[-2], given.shape[-1])
+            covariance = covariance + torch.diag_embed(given.mT)
         elif observation_noise:
             covariance = covariance + torch.diag_embed(noise.mT)
         chosen = list(range(mean.shape[-1])) if self._outputs is None else self._outputs
@@ -314,9 +317,14 @@ class DeepGPModel(Model):
 
     def _refit(self, parents: Sequence[DeepGPRegressor], data: Sequence[tuple[Tensor, ...]]) -> list[DeepGPRegressor]:
         warm = self.template.inference in WARM_METHODS and self.template.noise == "homoscedastic"
-        changes: dict[str, Any] = {"subset_size": self._subset_size(len(data[0][0]))}
+        changes: dict[str, Any] = {"subset_size": self._subset_size(len(data[0][0])), "n_restarts": 1}
         if warm:
-            changes |= {"warm_start": True, "max_iter": self.refit_iter, "n_restarts": 1}
+            # A short refit neither moves the subset nor watches held-out rows.
+            changes |= {"warm_start": True, "max_iter": self.refit_iter, "reselect_every": None}
+        if len(parents) > 1:
+            changes["validation_fraction"] = None
+        # The very same objects for all: copies of callbacks, kernels and selectors would count as other options.
+        changes |= {name: getattr(self.template, name) for name in ("callbacks", "kernel", "subset", "initialization")}
         children = [copy.deepcopy(parent).set_params(**changes) for parent in parents]
         if len(children) == 1:
             return [children[0].fit(*data[0])]

@@ -99,6 +99,7 @@ def condition(
     *,
     layer: int | None = None,
     nugget: Tensor | None = None,
+    what: str = "K_SS",
 ) -> Conditional:
     """Condition a GP on its values at Z_s and look at the rows Z_b.
 
@@ -112,6 +113,8 @@ def condition(
         For error messages.
     nugget : Tensor of shape [..., 1, 1], optional
         Noise variance that sits inside the kernel (DSVI): added to the diagonals of K_SS and K_RR.
+    what : str
+        Name of the matrix, for error messages.
 
     Examples
     --------
@@ -125,4 +128,4 @@ def condition(
     if nugget is not None:
         K_ss = K_ss + nugget * torch.eye(K_ss.shape[-1], dtype=K_ss.dtype, device=K_ss.device)
         k_bb = k_bb + nugget[..., 0]
-    return Conditional(factorise(K_ss, jitter, layer=layer), K_sb, k_bb)
+    return Conditional(factorise(K_ss, jitter, layer=layer, what=what), K_sb, k_bb)

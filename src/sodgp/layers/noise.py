@@ -105,7 +105,7 @@ class NoiseProcess(gpytorch.Module):
         ----------
         X_s, X_b : Tensor of shape [..., 1, M, D] and [..., 1, B, D]
         """
-        cond = condition(self.kernel, X_s, X_b, self.jitter)
+        cond = condition(self.kernel, X_s, X_b, self.jitter, what="K_SS of the noise process")
         m, C = self._q()
         image = cond.factor.over_outputs().times(C)
         subset = LogNoise(cond.factor.times(m), image.square().sum(-1).mT)

@@ -217,7 +217,10 @@ def _model(report: Report, pictures: dict[str, list[Picture]]) -> str:
         ("trained numbers", f"{about['parameters']:,}"),
         ("bound", f"{bound} after {about['iterations']:,} steps{seconds} ({about['stopped']})"),
         ("numerical safeguards", about["safeguards"]),
-        ("noise std", ", ".join(f"{name} {value:.4g}" for name, value in about["noise_std"].items())),
+        (
+            "noise std" + (", typical" if about["options"].get("noise") == "heteroscedastic" else ""),
+            ", ".join(f"{name} {value:.4g}" for name, value in about["noise_std"].items()),
+        ),
         ("options set", _options(report) or "none"),
     ]
     body = _table(["", ""], [[name, value] for name, value in facts], left_columns=2, plain_head=True)

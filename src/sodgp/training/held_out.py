@@ -66,4 +66,6 @@ class HeldOut:
         variance = variance + model.noise_at(X_s, rows, draws)
         each = -0.5 * (math.log(2.0 * math.pi) + variance.log() + (y - mean).square() / variance)
         # One output is independent of another given the sample: the mixture is over whole rows.
-        return torch.logsumexp(each.double().sum(-1), 0) - math.log(self.n_samples)
+        each = each.double().sum(-1)
+        # One layer with the same noise everywhere has a single component, whatever the number of samples.
+        return torch.logsumexp(each, 0) - math.log(len(each))

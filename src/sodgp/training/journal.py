@@ -311,4 +311,14 @@ def _state_of(callback: Callback) -> dict[str, Any] | None:
     """A callback's own account of itself, where it gives one."""
     if not (hasattr(callback, "state") and hasattr(callback, "restore")):
         return None
-    return {"type": _type_of(callback), "state": callback.state()}
+    state = callback.state()
+    try:
+        json.dumps(state, allow_nan=False)
+    except (TypeError, ValueError) as error:
+        warnings.warn(
+            f"the state of the callback {_type_of(callback)} is not kept in checkpoints: {error!s:.200}",
+            CheckpointWarning,
+            stacklevel=2,
+        )
+        return None
+    return {"type": _type_of(callback), "state": state}

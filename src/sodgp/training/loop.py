@@ -324,10 +324,14 @@ def train(
         With layer, condition and what to try.
     """
     course = Course([History() for _ in range(replicates)], Snapshot(step.parameters, step.optimizer))
-    for callback in callbacks:
-        getattr(callback, "open", _nothing)()
-    if journal is not None:
-        journal.begin(course, step)
+    try:
+        for callback in callbacks:
+            getattr(callback, "open", _nothing)()
+        if journal is not None:
+            journal.begin(course, step)
+    except BaseException:
+        _close(callbacks)
+        raise
     if course.stopped:
         _close(callbacks)
         return course.close(course.stopped)

@@ -61,6 +61,8 @@ def stack(inference: Inference, problems: Sequence[Problem], singles: Sequence[D
     shapes = {(p.data.X_s.shape, p.data.X_r.shape, p.data.y_r.shape, tuple(p.architecture.widths)) for p in problems}
     if len(shapes) > 1:
         raise ConfigurationError("replicates must have equal numbers of rows, columns, outputs and subset rows.")
+    if len({p.data.precision_r is None for p in problems}) > 1:
+        raise ConfigurationError("replicates must all have a known noise_variance, or none of them.")
     architectures = [p.architecture for p in problems]
     weights = [torch.stack(W) for W in zip(*(a.mean_weights for a in architectures), strict=True)]
     known: dict[str, Any] = {

@@ -195,6 +195,8 @@ class Recording:
                 self._values = once()
         finally:
             start.restore(parameters, optimizer)
+            if isinstance(optimizer, GuardedAdam):
+                optimizer.refused.zero_()
             for generator, state in zip(generators, states, strict=True):
                 generator.set_state(state)
 

@@ -76,6 +76,11 @@ def _copy_parameters(old: DeepGP, new: DeepGP, *, but_q: bool) -> None:
     if new.has_known_noise:
         # That of the new data, not of the old ones.
         names = {name for name in names if not name.endswith("raw_noise") or name.startswith("layers.")}
+    if old.has_known_noise != new.has_known_noise:
+        raise ConfigurationError(
+            "warm_start continues a fit with noise_variance where it had one, and without where it had none; give it"
+            " again, leave it out again, or use warm_start=False."
+        )
     fits = old.structure == new.structure and ours.keys() == theirs.keys()
     fits = fits and all(
         ours[name].shape == theirs[name].shape and ours[name].dtype == theirs[name].dtype for name in names

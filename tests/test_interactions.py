@@ -1,0 +1,141 @@
+"""Features that meet: what works alone must work together, or say why not."""
+
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+from sodgp import DeepGPRegressor
+from sodgp.callbacks import EarlyStopping
+from sodgp.errors import CheckpointWarning, ConfigurationError
+from sodgp.presets import paper
+from sodgp.replicates import fit_replicates
+from sodgp.resources import prediction_bytes
+
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(40, 2))
+Y = np.sin(X[:, 0]) + 0.1 * RNG.normal(size=40)
+QUICK = {"max_iter": 20, "subset_size": 8, "n_predict_samples": 5, "random_state": 0}
+
+
+@pytest.mark.parametrize("options", [{"n_layers": 1}, {"n_layers": 2}, {"n_layers": 1, "inference": "dsvi"}])
+def test_the_held_out_score_is_that_of_the_prediction(options):
+    model = DeepGPRegressor(validation_fraction=0.25, **QUICK, **options).fit(X, Y)
+    held = model.validation_indices_
+    expected = model.predict_distribution(X[held]).log_prob(Y[held]).mean()
+    np.testing.assert_allclose(model.history_.validation[-1], expected, rtol=1e-6)
+
+
+def test_a_fit_with_restarts_leaves_nothing_of_an_earlier_one(tmp_path):
+    model = DeepGPRegressor(inference="sghmc", n_posterior_samples=4, thinning=2, **QUICK)
+    model.fit(pd.DataFrame(X, columns=["a", "b"]), Y)
+    model.set_params(inference="sod", n_posterior_samples=100, thinning=50, n_restarts=2).fit(X, Y)
+    assert not hasattr(model, "diagnostics_")
+    assert not hasattr(model, "feature_names_in_")
+    assert len(model.restart_bounds_) == 2
+    model.save(tmp_path / "m.sodgp")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model.predict(X)
+
+
+def test_known_noise_for_all_replicates_or_none():
+    for data in ([(X, Y), (X, Y, np.full(40, 0.1))], [(X, Y, np.full(40, 0.1)), (X, Y)]):
+        models = [DeepGPRegressor(**QUICK) for _ in range(2)]
+        with pytest.raises(ConfigurationError, match="known noise_variance, or none"):
+            fit_replicates(models, data)
+
+
+def test_a_warm_start_says_that_the_known_noise_is_missing():
+    model = DeepGPRegressor(warm_start=True, **QUICK).fit(X, Y, np.full(40, 0.1))
+    with pytest.raises(ConfigurationError, match="noise_variance where it had one"):
+        model.fit(X, Y)
+
+
+def test_noise_that_varies_is_counted_in_memory():
+    plain, varying = (
+        DeepGPRegressor(n_layers=1, noise=noise, **QUICK).fit(X, Y) for noise in ("homoscedastic", "heteroscedastic")
+    )
+    (_, few), (_, many) = (prediction_bytes(m._method, m.model_, 2000) for m in (plain, varying))
+    assert many > few + 8 * 6 * 2000
+
+
+class Opened:
+    """Notes whether it was closed."""
+
+    is_open = False
+
+    def open(self):
+        self.is_open = True
+
+    def close(self):
+        self.is_open = False
+
+    def __call__(self, state):
+        return None
+
+
+def test_callbacks_are_closed_when_another_cannot_open():
+    class Broken(Opened):
+        def open(self):
+            raise OSError("no space")
+
+    first = Opened()
+    with pytest.raises(OSError, match="no space"):
+        DeepGPRegressor(callbacks=[first, Broken()], **QUICK).fit(X, Y)
+    assert not first.is_open
+
+
+def test_a_state_that_no_file_can_hold_does_not_end_training(tmp_path):
+    class Best(Opened):
+        def state(self):
+            return {"best": -float("inf")}
+
+        def restore(self, state):
+            raise AssertionError
+
+    model = DeepGPRegressor(callbacks=[Best()], checkpoint=str(tmp_path / "c"), checkpoint_every=5, **QUICK)
+    with pytest.warns(CheckpointWarning, match="Best"):
+        model.fit(X, Y)
+    assert model.n_iter_ == 20
+
+
+def test_the_papers_methods_have_no_effort():
+    with pytest.raises(ConfigurationError, match="leave effort out"):
+        paper(2, "SoD", effort="quick")
+
+
+botorch = pytest.importorskip("sodgp.integrations.botorch")
+
+
+def tensors():
+    return torch.as_tensor(X), torch.as_tensor(Y)[:, None]
+
+
+def test_one_row_of_noise_is_independent_over_the_points():
+    model = botorch.DeepGPModel(*tensors(), estimator=DeepGPRegressor(**QUICK))
+    points = torch.as_tensor(X[:3])
+    plain, row, rows = (
+        model.posterior(points, observation_noise=noise).distribution.covariance_matrix
+        for noise in (False, torch.full((1, 1), 0.5), torch.full((3, 1), 0.5))
+    )
+    torch.testing.assert_close(row, rows)
+    torch.testing.assert_close(row - plain, (0.5 * torch.eye(3)).to(row).expand_as(row))
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"callbacks": [EarlyStopping()]},
+        {"noise": "heteroscedastic", "n_restarts": 2},
+        {"reselect_every": 9},
+        {"validation_fraction": 0.2},
+    ],
+)
+def test_options_of_the_first_fit_do_not_stand_in_the_way_of_fantasies(options):
+    model = botorch.DeepGPModel(*tensors(), estimator=DeepGPRegressor(**{**QUICK, **options}), refit_iter=4)
+    new_x = torch.as_tensor(X[:1]).expand(2, 1, 2)
+    fantasies = model.condition_on_observations(new_x, torch.zeros(2, 1, 1, dtype=torch.float64))
+    assert fantasies.posterior(torch.as_tensor(X[:2])).mean.isfinite().all()
