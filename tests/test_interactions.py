@@ -9,6 +9,7 @@ import torch
 
 from sodgp import DeepGPRegressor
 from sodgp.callbacks import EarlyStopping
+from sodgp.cli.tables import check_output
 from sodgp.errors import CheckpointWarning, ConfigurationError
 from sodgp.presets import paper
 from sodgp.replicates import fit_replicates
@@ -105,6 +106,12 @@ def test_a_state_that_no_file_can_hold_does_not_end_training(tmp_path):
 def test_the_papers_methods_have_no_effort():
     with pytest.raises(ConfigurationError, match="leave effort out"):
         paper(2, "SoD", effort="quick")
+
+
+def test_a_page_that_cannot_be_written_is_refused_before_the_work(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ConfigurationError, match="not a folder that you may write to"):
+        check_output(tmp_path / "file" / "page.html")
 
 
 botorch = pytest.importorskip("sodgp.integrations.botorch")

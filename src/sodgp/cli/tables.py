@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from pathlib import Path
 from typing import Any
 
@@ -119,9 +120,12 @@ def table_suffix(path: Path) -> str:
 
 
 def check_output(path: Path, *inputs: Path) -> None:
-    """Refuse a folder, and a file that the command reads."""
+    """Refuse a folder, a file that the command reads, and a place where nothing can be written: before any work."""
     if path.is_dir() or (path.exists() and any(source.exists() and path.samefile(source) for source in inputs)):
         raise ConfigurationError(f"--out {path} is a folder or the input table itself; name another file.")
+    above = next(parent for parent in path.resolve().parents if parent.exists())
+    if not above.is_dir() or not os.access(above, os.W_OK):
+        raise ConfigurationError(f"--out {path} cannot be written: {above} is not a folder that you may write to.")
 
 
 def write_table(frame: Any, path: Path) -> None:
