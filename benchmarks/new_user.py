@@ -84,7 +84,7 @@ def page(steps: list[Step], commit: str, load: float) -> str:
         "",
         "`python -m benchmarks.new_user`: a fresh clone, a fresh environment, a table of 1,000 rows x 10 columns, and",
         f"200 rows kept apart for the report. {platform.machine()}, {os.cpu_count()} cores, load {load:.1f} at the",
-        "start (a load above the number of cores means that the machine was shared, and the clock says more than the path needs);",
+        "start (above the number of cores the machine was shared, and the clock says more than the path needs);",
         f"commit {commit}.",
         "",
         "| step | seconds on the clock | seconds of processor time |",
