@@ -1,6 +1,6 @@
-"""Which setting of the authors' program explains the gap to the paper: ``python -m benchmarks.explanations``.
+"""Which setting explains the gap to the paper: ``python -m benchmarks.explanations``.
 
-SoD-DGP2 with the paper's preset, one thing changed at a time, on one split and with fewer iterations than the table.
+The paper's presets with one thing changed at a time, all splits of a variant in one program.
 """
 
 from __future__ import annotations
@@ -11,51 +11,91 @@ import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from sodgp import metrics
+from sodgp.bench.machine import origin
 from sodgp.data import load, paper_split
+from sodgp.errors import NumericalError
 from sodgp.presets import paper
+from sodgp.replicates import fit_replicates
+from sodgp.validation import resolve_device
 
-# Source of the preset, and what is changed in it.
-VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
-    "program": ("program", {}),
-    "ARD": ("program", {"kernel": "rbf"}),
-    "tied": ("program", {"tie_label_noise": True}),
-    "ARD, tied": ("program", {"kernel": "rbf", "tie_label_noise": True}),
-    "text": ("text", {}),
-    "text, ARD": ("text", {"kernel": "rbf"}),
+_RESULTS = Path(__file__).parent / "results" / "explanations"
+_ARD = {"kernel": "rbf"}
+_TIED = {"tie_label_noise": True}
+
+
+class Variant(NamedTuple):
+    """A method of the paper at a depth, the source of its preset, and what is changed in it."""
+
+    method: str
+    layers: int
+    source: str
+    changes: dict[str, Any]
+
+
+VARIANTS = {
+    "SoD-DGP2": Variant("SoD", 2, "program", {}),
+    "SoD-DGP2, ARD": Variant("SoD", 2, "program", _ARD),
+    "SoD-DGP2, one noise": Variant("SoD", 2, "program", _TIED),
+    "SoD-DGP2, ARD, one noise": Variant("SoD", 2, "program", {**_ARD, **_TIED}),
+    "SoD-DGP2, text": Variant("SoD", 2, "text", {}),
+    "SoD-DGP2, text, ARD": Variant("SoD", 2, "text", _ARD),
+    "SoD-DGP1, ARD": Variant("SoD", 1, "program", _ARD),
+    "SVGP, ARD": Variant("SVGP", 1, "program", _ARD),
 }
 
 
-def score(data: str, variant: str, split: int, iterations: int) -> dict[str, Any]:
-    """NLPP, RMSE and CRPS of a variant on the test part of a split."""
-    table = load(data)
-    train, test = paper_split(len(table.y), split)
-    source, changes = VARIANTS[variant]
+def score(data: str, name: str, splits: int, iterations: int, device: str, compile: bool) -> dict[str, Any]:
+    """NLPP, RMSE and CRPS of a variant on the test parts of the first splits, as lists; ``error`` if it failed."""
+    table, variant = load(data), VARIANTS[name]
+    parts = [paper_split(len(table.y), split) for split in range(splits)]
+    options = {"device": device, "compile": compile, "max_iter": iterations, **variant.changes}
+    models = [
+        paper(variant.layers, variant.method, variant.source, random_state=split, **options) for split in range(splits)
+    ]
+    record = {"data": data, "variant": name, "splits": splits, "iterations": iterations}
     began = time.perf_counter()
-    model = paper(2, "SoD", source, random_state=split, device="cpu", max_iter=iterations, **changes)
-    model.fit(table.X[train], table.y[train])
-    found = metrics.scores(table.y[test], model.predict_distribution(table.X[test]))
-    kept = {name: found[name] for name in ("nlpp", "rmse", "crps")}
-    return {"data": data, "variant": variant, "split": split, **kept, "seconds": time.perf_counter() - began}
+    try:
+        fit_replicates(models, [(table.X[train], table.y[train]) for train, _ in parts])
+    except NumericalError as error:
+        return {**record, "error": str(error)}
+    found = [
+        metrics.scores(table.y[test], model.predict_distribution(table.X[test]))
+        for model, (_, test) in zip(models, parts, strict=True)
+    ]
+    record |= {metric: [scores[metric] for scores in found] for metric in ("nlpp", "rmse", "crps")}
+    return {**record, "seconds": time.perf_counter() - began, "origin": origin(resolve_device(device))}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run all variants and write what came out after each."""
-    parser = argparse.ArgumentParser("python -m benchmarks.explanations", description=__doc__)
-    parser.add_argument("--data", default="energy")
-    parser.add_argument("--split", type=int, default=0)
-    parser.add_argument("--iterations", type=int, default=3000)
-    parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results" / "explanations.json")
-    options = parser.parse_args(arguments)
-    command = f"python -m benchmarks.explanations --data {options.data} --split {options.split}"
-    found: dict[str, Any] = {"command": f"{command} --iterations {options.iterations}", "runs": []}
-    for variant in VARIANTS:
-        found["runs"].append(score(options.data, variant, options.split, options.iterations))
-        options.out.write_text(json.dumps(found, indent=1) + "\n")
-        print(found["runs"][-1], flush=True)
+    """Run what is missing, and print everything."""
+    options = _parser().parse_args(arguments)
+    options.out.mkdir(parents=True, exist_ok=True)
+    for data in options.data:
+        for name in options.variants:
+            path = options.out / f"{data}-{name.replace(', ', '-').replace(' ', '_')}.json"
+            record = json.loads(path.read_text()) if path.exists() else {}
+            if (record.get("splits"), record.get("iterations")) != (options.splits, options.iterations):
+                record = score(data, name, options.splits, options.iterations, options.device, options.compile)
+                path.write_text(json.dumps(record, indent=1) + "\n")
+            values = record.get("nlpp")
+            outcome = f"NLPP {sum(values) / len(values):.3f}" if values else record["error"]
+            print(f"{data} {name}: {outcome}", flush=True)
     return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser("python -m benchmarks.explanations", description=__doc__)
+    parser.add_argument("--data", nargs="+", default=["energy", "concrete"], metavar="SET")
+    parser.add_argument("--variants", nargs="+", choices=tuple(VARIANTS), default=list(VARIANTS), metavar="NAME")
+    parser.add_argument("--splits", type=int, default=5, help="how many of the paper's, from number 0 on")
+    parser.add_argument("--iterations", type=int, default=20_000)
+    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
+    parser.add_argument("--compile", action="store_true", help="fuse the steps with PyTorch's compiler")
+    parser.add_argument("--out", type=Path, default=_RESULTS, help="folder of results")
+    return parser
 
 
 if __name__ == "__main__":

@@ -60,8 +60,9 @@ def picked() -> str:
                     paper = paper_numbers()["rows"].get(label, {}).get("boston" if data == "boston_authors" else data)
                     entries.append(f"{paper[0]:.3f}" if paper else "-")
                 else:
-                    entries.append(str(summarise([score(cell) for cell in own])) if own else "-")
-            rows.append([label if what == "last" else "", what, *entries])
+                    scores = [value for cell in own if (value := score(cell)) is not None]
+                    entries.append(str(summarise(scores) or "-"))
+            rows.append([label.replace("*", "\\*") if what == "last" else "", what, *entries])
     return table(["", "", *columns], rows)
 
 
@@ -89,12 +90,13 @@ def _with_error(values: Sequence[float]) -> str:
     return f"{statistics.fmean(values):.3f} ± {statistics.stdev(values) / len(values) ** 0.5:.3f}"
 
 
-def _last(cell: Cell) -> float:
+def _last(cell: Cell) -> float | None:
     return cell.results["nlpp"]
 
 
-def _best(cell: Cell) -> float:
-    return min(value for value in cell.history["test_nlpp"] if value is not None)
+def _best(cell: Cell) -> float | None:
+    """None of a sampler: it has no posterior before its end."""
+    return min((value for value in cell.history["test_nlpp"] if value is not None), default=None)
 
 
 def _entry(entry: Entry) -> str:

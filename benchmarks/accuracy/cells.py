@@ -64,7 +64,7 @@ def compute(cell: Cell, *, device: str, splits: int = N_SPLITS, compile: bool = 
         for split in range(splits)
         for member in range(variant.members)
     ]
-    record: dict[str, Any] = {"cell": asdict(cell), "options": variant.options, "members": variant.members}
+    record: dict[str, Any] = {"cell": asdict(cell), "options": variant.written, "members": variant.members}
     record["splits"] = splits
     began = time.perf_counter()
     try:
@@ -89,7 +89,7 @@ def finished(cell: Cell, out: Path, splits: int | None = None) -> dict[str, Any]
     except (OSError, ValueError):
         return None
     variant = VARIANTS[cell.variant]
-    wanted = {"cell": asdict(cell), "options": variant.options, "members": variant.members}
+    wanted = {"cell": asdict(cell), "options": variant.written, "members": variant.members}
     if splits is not None:
         wanted["splits"] = splits
     return record if isinstance(record, dict) and all(record.get(k) == v for k, v in wanted.items()) else None

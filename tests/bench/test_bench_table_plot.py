@@ -137,3 +137,8 @@ def test_a_method_far_behind_gets_an_arrow():
 def test_curves_that_were_not_recorded(cells):
     with pytest.raises(InputError, match="no cell of 'energy' has training curves"):
         curves_figure(cells, "energy")
+
+
+def test_small_errors_keep_their_digits():
+    assert str(Number(5.65e-5, 1.7e-6, 5)) == "5.65e-05 ± 1.70e-06"
+    assert str(Number(-7.721, 0.303, 5)) == "-7.721 ± 0.303"

@@ -37,7 +37,9 @@ class Number:
     splits: int
 
     def __str__(self) -> str:
-        return f"{self.mean:.3f}" + ("" if self.std is None else f" ± {self.std:.3f}")
+        # Errors of naval are of the order of 1e-4.
+        style = ".3f" if abs(self.mean) >= 0.01 else ".2e"
+        return f"{self.mean:{style}}" + ("" if self.std is None else f" ± {self.std:{style}}")
 
 
 @dataclass(frozen=True)
