@@ -11,7 +11,7 @@ from sklearn.base import clone
 from sodgp import DeepGPRegressor
 from sodgp.callbacks import EarlyStopping, MLflow, TensorBoard
 from sodgp.errors import ConfigurationError, InputError, NumericalWarning, SodgpWarning
-from sodgp.training.loop import TrainingState
+from sodgp.training.history import TrainingState
 
 RNG = np.random.default_rng(0)
 X = RNG.standard_normal((40, 2))

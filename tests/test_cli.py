@@ -19,7 +19,7 @@ from cli_runner import run
 import sodgp
 from sodgp import DeepGPRegressor, terminal
 from sodgp.errors import NumericalError, ResourceError
-from sodgp.training.loop import TrainingState
+from sodgp.training.history import TrainingState
 
 QUICK = ["--max-iter", "3", "--subset-size", "10"]
 

@@ -15,7 +15,7 @@ from sodgp.data import step
 from sodgp.errors import InputError
 from sodgp.evaluation import Evaluation, evaluate
 from sodgp.plots.calibration import chance_band
-from sodgp.training.loop import History
+from sodgp.training.history import History
 
 x = np.linspace(-1, 1, 30)
 

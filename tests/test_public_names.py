@@ -41,8 +41,9 @@ MODULES = (
     "sodgp.report",
     "sodgp.subset",
     "sodgp.subset.auto",
-    "sodgp.training.loop",
+    "sodgp.training.history",
     "sodgp.training.run",
+    "sodgp.training.schedule",
     "sodgp.training.stacking",
 )
 if importlib.util.find_spec("botorch") is not None:

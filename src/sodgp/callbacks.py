@@ -1,8 +1,8 @@
 """Callbacks: what watches a fit, and may end it. Give them to `sodgp.DeepGPRegressor` as ``callbacks=[...]``.
 
-A callback is any function of a `sodgp.training.loop.TrainingState`; it is called every 50 iterations and at the first
-and the last, and ends training by returning True. An object may have more: ``open()`` and ``close()`` are called when
-training begins and when it is over, however it ended; with ``state()`` (numbers, text, lists and dicts) and
+A callback is any function of a `sodgp.training.history.TrainingState`; it is called every 50 iterations, at the
+first and the last, and ends training by returning True. An object may have more: ``open()`` and ``close()`` are called
+when training begins and when it is over, however it ended; with ``state()`` (numbers, text, lists and dicts) and
 ``restore(state)`` it goes through checkpoints, so that a resumed fit ends where the uninterrupted one would have.
 
 Callbacks are code, so model files do not hold them. They can be cloned with their estimator, by scikit-learn too.
@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from sodgp.errors import ConfigurationError
-from sodgp.training.loop import TrainingState
+from sodgp.training.history import TrainingState
 from sodgp.validation import check_choice, check_integer
 
 __all__ = ["EarlyStopping", "MLflow", "TensorBoard"]

@@ -30,9 +30,10 @@ from sodgp.linalg import Jitter
 from sodgp.subset import get_selector
 from sodgp.subset.auto import Auto, AutoSize
 from sodgp.training.checkpoints import Cadence
-from sodgp.training.loop import SCHEDULES, Callback, Factor
+from sodgp.training.history import Callback
 from sodgp.training.progress import ProgressBar
 from sodgp.training.reselect import Reselection
+from sodgp.training.schedule import SCHEDULES, Factor
 from sodgp.training.warm import WARM_METHODS
 from sodgp.validation import check_choice, check_flag, check_integer, check_positive, check_share, resolve_device
 

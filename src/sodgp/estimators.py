@@ -27,8 +27,8 @@ from sodgp.replicates import fit_replicates, training_memory
 from sodgp.subset import get_selector
 from sodgp.training.carry import Subset
 from sodgp.training.held_out import HeldOut
+from sodgp.training.history import History
 from sodgp.training.journal import Plan
-from sodgp.training.loop import History
 from sodgp.training.run import Settings, fit
 from sodgp.training.stacking import Problem
 from sodgp.training.warm import Start, kept_directions
@@ -142,7 +142,7 @@ class DeepGPRegressor(Predictions, MultiOutputMixin, RegressorMixin, BaseEstimat
     verbose : int, default=0
         1 shows a progress bar.
     callbacks : list of functions or None, default=None
-        Each is called with a `sodgp.training.loop.TrainingState` every 50 iterations; returning True ends training.
+        Each is called with a `sodgp.training.history.TrainingState` every 50 iterations; returning True ends training.
     validation_fraction : float or None, default=None
         Share of the rows, chosen at random, that training never sees; their mean log predictive density is noted every
         50 iterations in ``history_.validation``, for `sodgp.callbacks.EarlyStopping`. Not for ``"sghmc"``.

@@ -21,7 +21,7 @@ from sodgp.kernel_descriptions import DescribedKernel, described
 from sodgp.kernels import make_kernel
 from sodgp.subset import SELECTORS
 from sodgp.subset.auto import Auto
-from sodgp.training.loop import History
+from sodgp.training.history import History
 
 E = TypeVar("E")
 

@@ -9,7 +9,7 @@ from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from sodgp.training.loop import TrainingState
+    from sodgp.training.history import TrainingState
 
 Advance = Callable[["TrainingState"], None]
 

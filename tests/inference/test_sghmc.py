@@ -16,10 +16,11 @@ from sodgp.inference.base import Batch, TrainingSet, bound
 from sodgp.inference.sghmc import StochasticGradientHMC, flatten, start, transition, unflatten
 from sodgp.layers.means import linear_weights
 from sodgp.training.batches import Batcher
-from sodgp.training.loop import Schedule, train
+from sodgp.training.loop import train
 from sodgp.training.posterior import collect, fit_by_sampling, keep
 from sodgp.training.run import Problem, Settings, fit
 from sodgp.training.sampling import SamplingStep
+from sodgp.training.schedule import Schedule
 
 
 def generator(seed):

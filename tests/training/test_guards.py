@@ -10,8 +10,10 @@ from sodgp.errors import CholeskyError, GradientError, NumericalError
 from sodgp.linalg import Climbs, Jitter, cholesky, counting
 from sodgp.summary import describe
 from sodgp.training.guards import GuardedAdam
-from sodgp.training.loop import History, Schedule, train
+from sodgp.training.history import History
+from sodgp.training.loop import train
 from sodgp.training.sampling import SamplingStep
+from sodgp.training.schedule import Schedule
 from sodgp.training.steps import EagerStep
 
 RNG = np.random.default_rng(0)

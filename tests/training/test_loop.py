@@ -5,7 +5,9 @@ import torch
 from torch import nn
 
 from sodgp.errors import ConfigurationError, NumericalError
-from sodgp.training.loop import History, Schedule, train
+from sodgp.training.history import History
+from sodgp.training.loop import train
+from sodgp.training.schedule import Schedule
 from sodgp.training.steps import EagerStep
 
 

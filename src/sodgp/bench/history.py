@@ -15,7 +15,7 @@ from sodgp import metrics
 from sodgp.bench.splits import Split
 from sodgp.errors import SodgpError
 from sodgp.predictive import GaussianMixture
-from sodgp.training.loop import TrainingState
+from sodgp.training.history import TrainingState
 from sodgp.training.stacking import unstack
 
 COLUMNS = ("train_nlpp", "train_rmse", "test_nlpp", "test_rmse")

@@ -18,7 +18,7 @@ from sodgp.bench.splits import Split
 from sodgp.data import DataSet
 from sodgp.predictive import GaussianMixture
 from sodgp.replicates import fit_replicates
-from sodgp.training.loop import TrainingState
+from sodgp.training.history import TrainingState
 from sodgp.validation import resolve_device
 
 # Told the share of the work that is done, from 0 to 1.

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from sodgp.estimators import DeepGPRegressor
-    from sodgp.training.loop import History
+    from sodgp.training.history import History
 
 # The first iterations say little and would flatten all the rest.
 _SHOWN_FROM = 0.1
@@ -55,7 +55,7 @@ def plot_history(model: DeepGPRegressor | History, *, terms: bool = True, ax: Ax
     Examples
     --------
     >>> from matplotlib.figure import Figure
-    >>> from sodgp.training.loop import History
+    >>> from sodgp.training.history import History
     >>> history = History([1, 50], [-30.0, -20.0], {"rest": [-30.0, -19.0], "kl_last": [0.0, -1.0]}, [0.1, 0.5])
     >>> [line.get_label() for line in plot_history(history, ax=Figure().subplots()).lines]
     ['bound', 'fit of the rest', '−KL, last layer']

@@ -24,7 +24,8 @@ from sodgp.io import Record
 from sodgp.training.batches import Batcher
 from sodgp.training.checkpoints import Cadence, CheckpointFolder
 from sodgp.training.held_out import HeldOut
-from sodgp.training.loop import Callback, Course, History
+from sodgp.training.history import Callback, History
+from sodgp.training.loop import Course
 from sodgp.training.reselect import Reselector
 from sodgp.training.stacking import Problem
 from sodgp.training.steps import Snapshot, Step

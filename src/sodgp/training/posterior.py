@@ -16,9 +16,10 @@ from sodgp.inference.sghmc import SamplerInfo, unflatten
 from sodgp.io import Record
 from sodgp.linalg import Climbs, counting
 from sodgp.model import DeepGP
+from sodgp.training.history import Callback, History
 from sodgp.training.interrupts import deferred_interrupt
 from sodgp.training.journal import CheckpointJournal
-from sodgp.training.loop import Callback, History, train
+from sodgp.training.loop import train
 from sodgp.training.sampling import ADVICE, SamplingStep
 
 # Mean p^2 over its stationary variance: a sampler this hot jumps about, even where it stays within bounds.

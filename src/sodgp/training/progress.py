@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sodgp.training.loop import TrainingState
+from sodgp.training.history import TrainingState
 
 
 class ProgressBar:

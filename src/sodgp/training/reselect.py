@@ -24,7 +24,7 @@ from sodgp.model import DeepGP
 from sodgp.subset import KMeans, Selector
 from sodgp.training.batches import Batcher
 from sodgp.training.carry import Parameters, Subset, carried
-from sodgp.training.loop import History
+from sodgp.training.history import History
 from sodgp.training.stacking import Problem, unstack
 from sodgp.training.steps import Step
 

@@ -19,12 +19,14 @@ from sodgp.inference.sghmc import StochasticGradientHMC
 from sodgp.model import DeepGP
 from sodgp.training.batches import Batcher
 from sodgp.training.held_out import HeldOut
+from sodgp.training.history import Callback, History
 from sodgp.training.journal import CheckpointJournal, Plan
-from sodgp.training.loop import Callback, Factor, History, Schedule, train
+from sodgp.training.loop import train
 from sodgp.training.objective import Objective
 from sodgp.training.posterior import fit_by_sampling
 from sodgp.training.reselect import Reselection, Reselector
 from sodgp.training.sampling import SamplingStep
+from sodgp.training.schedule import Factor, Schedule
 from sodgp.training.stacking import Problem, stack, stack_data, unstack
 from sodgp.training.steps import CapturedStep, EagerStep, Step, warn_of_no_recording
 from sodgp.training.warm import warm

@@ -23,7 +23,7 @@ from sodgp.inference.sghmc import (
 from sodgp.model import DeepGP
 from sodgp.training.batches import Batcher
 from sodgp.training.guards import GuardedAdam
-from sodgp.training.loop import Schedule
+from sodgp.training.schedule import Schedule
 from sodgp.training.steps import Recording, Snapshot, warn_of_no_recording
 
 # By how much the potential may rise above its start, for every target and every number sampled.

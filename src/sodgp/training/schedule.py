@@ -1,0 +1,62 @@
+"""The learning rate over a run."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from sodgp.errors import ConfigurationError
+
+__all__ = ["Schedule"]
+
+SCHEDULES = ("constant", "cosine")
+# A user's own schedule: from the iteration, counted from 1, to a factor of the learning rate.
+Factor = Callable[[int], float]
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """Learning rate over a run.
+
+    Parameters
+    ----------
+    learning_rate : float
+    kind : {"constant", "cosine"} or function
+        ``"cosine"`` holds the rate for the first part of the run, then lets it fall along half a cosine to 1 %. A
+        function takes the iteration, counted from 1, to a positive factor of the rate.
+    max_iter : int
+    hold : float
+        Share of the run before the fall.
+
+    Examples
+    --------
+    >>> schedule = Schedule(0.03, "cosine", max_iter=1000)
+    >>> schedule.at(500), round(schedule.at(1000), 6)
+    (0.03, 0.0003)
+    """
+
+    learning_rate: float
+    kind: str | Factor
+    max_iter: int
+    hold: float = 0.5
+
+    def __post_init__(self) -> None:
+        if not callable(self.kind) and self.kind not in SCHEDULES:
+            raise ConfigurationError(f"schedule={self.kind!r} is unknown; choose one of {', '.join(SCHEDULES)}.")
+
+    def at(self, iteration: int) -> float:
+        """The rate at an iteration, from 1."""
+        if callable(self.kind):
+            factor = float(self.kind(iteration))
+            if not math.isfinite(factor) or factor <= 0.0:
+                raise ConfigurationError(
+                    f"schedule gave {factor!r} at iteration {iteration}; it must give a positive factor of the"
+                    " learning rate."
+                )
+            return self.learning_rate * factor
+        progress = iteration / max(self.max_iter, 1)
+        if self.kind == "constant" or progress <= self.hold:
+            return self.learning_rate
+        fall = (progress - self.hold) / (1.0 - self.hold)
+        return self.learning_rate * (0.01 + 0.99 * 0.5 * (1.0 + math.cos(math.pi * fall)))
