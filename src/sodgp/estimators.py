@@ -2,27 +2,24 @@
 
 from __future__ import annotations
 
-import copy
 from dataclasses import replace
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
-from sklearn.preprocessing import StandardScaler
 from sklearn.utils import check_random_state
-from torch import Tensor
 
 from sodgp.architecture import Architecture
 from sodgp.checkpointing import check_seed_is_kept, plan_for, seeds_of
 from sodgp.configuration import Configuration
 from sodgp.errors import ConfigurationError, InputError, NumericalError
-from sodgp.inference.base import TrainingSet
 from sodgp.layers.means import linear_weights, zero_weights
 from sodgp.layers.subset import NOISE_FLOOR
 from sodgp.model import DeepGP
 from sodgp.prediction import Predictions
+from sodgp.preparation import KnownNoise, held_out_rows, scaler_of, split, with_rows
 from sodgp.replicates import fit_replicates, training_memory
 from sodgp.subset import get_selector
 from sodgp.training.carry import Subset
@@ -374,7 +371,7 @@ class DeepGPRegressor(Predictions, MultiOutputMixin, RegressorMixin, BaseEstimat
         drawn = check_random_state(self.random_state).randint(2**31 - 1, size=3).tolist()
         seeds = seeds_of(plan, self.random_state) or drawn
         self._predict_seed = int(seeds[2])
-        rows, held = _held_out(config.validation_fraction, len(X_raw), seeds[1] + 5)
+        rows, held = held_out_rows(config.validation_fraction, len(X_raw), seeds[1] + 5)
         self._n_held_out = len(held)
         if len(held):
             if noise_variance is not None:
@@ -382,7 +379,7 @@ class DeepGPRegressor(Predictions, MultiOutputMixin, RegressorMixin, BaseEstimat
             self.validation_indices_ = held
         X_held, y_held, X_raw, y_columns = X_raw[held], y_columns[held], X_raw[rows], y_columns[rows]
         if start is None:
-            self._x_scaler, self._y_scaler = _scaler_of(X_raw, "X"), _scaler_of(y_columns, "y")
+            self._x_scaler, self._y_scaler = scaler_of(X_raw, "X"), scaler_of(y_columns, "y")
         elif (X_raw.shape[1], y_columns.shape[1]) != (len(self._x_scaler.scale_), len(self._y_scaler.scale_)):
             raise InputError(
                 f"warm_start continues a fit with {len(self._x_scaler.scale_)} columns of X and"
@@ -390,7 +387,7 @@ class DeepGPRegressor(Predictions, MultiOutputMixin, RegressorMixin, BaseEstimat
                 " Use warm_start=False for other data."
             )
         else:
-            self._x_scaler, self._y_scaler = (_with_rows(s, len(X_raw)) for s in (self._x_scaler, self._y_scaler))
+            self._x_scaler, self._y_scaler = (with_rows(s, len(X_raw)) for s in (self._x_scaler, self._y_scaler))
         X_scaled, y_scaled = self._x_scaler.transform(X_raw), self._y_scaler.transform(y_columns)
 
         X_t, y_t = (torch.as_tensor(values, dtype=torch.float64) for values in (X_scaled, y_scaled))
@@ -407,7 +404,7 @@ class DeepGPRegressor(Predictions, MultiOutputMixin, RegressorMixin, BaseEstimat
             chosen = get_selector(self.subset).select(X_t, y_t, size, None, generator)
             self.subset_indices_ = rows[chosen.numpy()]
         known = self._known_noise(config, noise_variance, y_scaled.shape)
-        data = _split(X_t, y_t, chosen, config.dtype, known)
+        data = split(X_t, y_t, chosen, config.dtype, known)
 
         widths = config.hidden_widths(X_raw.shape[1])
         weights = (linear_weights if config.hidden_mean == "linear" else zero_weights)(X_t, widths)
@@ -526,59 +523,9 @@ class DeepGPRegressor(Predictions, MultiOutputMixin, RegressorMixin, BaseEstimat
         return records.load(cls, path)
 
 
-class KnownNoise(NamedTuple):
-    """Known noise variances in scaled units: their mean [P], and that mean over each of them [N, P]."""
-
-    mean: Tensor
-    precision: Tensor
-
-
 def copy_of(estimator: DeepGPRegressor, **changes: Any) -> DeepGPRegressor:
     """A new estimator with the same options, changed ones apart.
 
     The very same: scikit-learn's clone copies selectors, callbacks and kernel functions, which then count as different.
     """
     return type(estimator)(**{**estimator.get_params(deep=False), **changes})
-
-
-def _scaler_of(values: FloatArray, name: str) -> StandardScaler:
-    """To zero mean and unit variance; constant columns become zero."""
-    with np.errstate(over="ignore", invalid="ignore"):
-        scaler = StandardScaler().fit(values)
-    if not np.isfinite(scaler.var_).all():
-        columns = ", ".join(map(str, np.flatnonzero(~np.isfinite(scaler.var_))))
-        raise InputError(f"the variance of column {columns} of {name} overflows: give smaller units.")
-    # A column of X whose spread is lost is a constant one; targets would be predicted in units of one.
-    lost = (scaler.var_ < np.finfo(np.float64).tiny) & (np.ptp(values, axis=0) > 0.0)
-    if name == "y" and lost.any():
-        columns = ", ".join(map(str, np.flatnonzero(lost)))
-        raise InputError(f"the variance of column {columns} of y underflows: give larger units.")
-    return scaler
-
-
-def _with_rows(scaler: StandardScaler, rows: int) -> StandardScaler:
-    """The same scaling, for a fit with another number of rows: model files count rows by it."""
-    scaler = copy.copy(scaler)
-    scaler.n_samples_seen_ = np.int64(rows)
-    return scaler
-
-
-def _held_out(fraction: float | None, n_rows: int, seed: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Rows to train on and rows to hold out, each in their own order."""
-    if fraction is None:
-        return np.arange(n_rows), np.arange(0)
-    count = max(1, round(fraction * n_rows))
-    if n_rows - count < 2:
-        raise InputError(
-            f"validation_fraction={fraction} leaves {n_rows - count} of {n_rows} rows to train on; use a smaller one."
-        )
-    order = torch.randperm(n_rows, generator=torch.Generator().manual_seed(seed)).numpy()
-    return np.sort(order[count:]), np.sort(order[:count])
-
-
-def _split(X: Tensor, y: Tensor, chosen: Tensor, dtype: torch.dtype, noise: KnownNoise | None) -> TrainingSet:
-    rest = torch.ones(len(X), dtype=torch.bool)
-    rest[chosen] = False
-    precision = None if noise is None else noise.precision[rest].to(dtype)
-    X_s, y_s, X_r, y_r = (t.to(dtype) for t in (X[chosen], y[chosen], X[rest], y[rest]))
-    return TrainingSet(X_s, y_s, X_r, y_r, precision)
