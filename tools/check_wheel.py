@@ -62,11 +62,12 @@ def main() -> None:
 
 
 def check_content(wheel: Path) -> None:
-    """Only the package and its metadata, with the marker that it is typed."""
+    """Only the package and its metadata, with the marker that it is typed and the CUDA source."""
     names = zipfile.ZipFile(wheel).namelist()
     strange = [name for name in names if not name.startswith(("sodgp/", "sodgp-"))]
-    if strange or "sodgp/py.typed" not in names:
-        raise SystemExit(f"the wheel holds {strange or 'no sodgp/py.typed'}")
+    missing = {"sodgp/py.typed", "sodgp/cuda_factor.cu"} - set(names)
+    if strange or missing:
+        raise SystemExit(f"the wheel holds {strange or 'no ' + ', '.join(missing)}")
 
 
 def run(*command: object, cwd: Path) -> None:

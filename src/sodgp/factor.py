@@ -18,7 +18,8 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from sodgp.linalg import Jitter, climb, inverse_triangular, log_diagonal, with_jitter
+from sodgp.cuda_factor import factor_pair, fits
+from sodgp.linalg import Jitter, climb, inverse_triangular, log_diagonal, nobody_waits, with_jitter
 
 
 class Factor:
@@ -89,9 +90,17 @@ def factorise(
     sides that follow.
     """
     K = with_jitter(K, jitter)
-    L = climb(K.detach(), jitter, layer, what)
-    L_inv = inverse_triangular(L)
+    L, L_inv = _values(K.detach(), jitter, layer, what)
     return Factor(L, L_inv, _Perturbation.apply(K, L_inv))
+
+
+def _values(K: Tensor, jitter: Jitter, layer: int | None, what: str) -> tuple[Tensor, Tensor]:
+    if fits(K):
+        L, L_inv, info = factor_pair(K)
+        if nobody_waits(K) or not bool(info.any()):
+            return L, L_inv
+    L = climb(K, jitter, layer, what)
+    return L, inverse_triangular(L)
 
 
 class _Perturbation(torch.autograd.Function):

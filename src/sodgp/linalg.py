@@ -147,10 +147,15 @@ def with_jitter(K: Tensor, jitter: Jitter) -> Tensor:
     return K + jitter.amount * scale * torch.eye(K.shape[-1], dtype=K.dtype, device=K.device)
 
 
+def nobody_waits(K: Tensor) -> bool:
+    """Whether a step is being recorded or compiled: nothing in it may depend on a value."""
+    return torch.compiler.is_compiling() or (K.is_cuda and torch.cuda.is_current_stream_capturing())
+
+
 def climb(K: Tensor, jitter: Jitter, layer: int | None, what: str) -> Tensor:
     """Factorise K, which already holds its jitter; matrices that fail get ten times more, and again."""
     L, info = torch.linalg.cholesky_ex(K)
-    if torch.compiler.is_compiling() or (K.is_cuda and torch.cuda.is_current_stream_capturing()):
+    if nobody_waits(K):
         return torch.where((info > 0)[..., None, None], torch.nan, L)
     step, climbed = 0, torch.zeros_like(info)
     while bool((info > 0).any()):

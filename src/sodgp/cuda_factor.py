@@ -1,0 +1,68 @@
+"""L and L^-1 of many small matrices in one CUDA kernel (`cuda_factor.cu`).
+
+The library's batched Cholesky is about ten launches, and its triangular solve one that is as slow; both are far from
+what the device can do at the sizes of a subset.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from sodgp.linalg import inverse_triangular
+from sodgp.nvrtc import Kernel, load
+
+LARGEST = 128  # rows: more do not fit in a block's registers
+THREADS = 288
+_REAL = {torch.float64: "double", torch.float32: "float"}
+_SOURCE = Path(__file__).with_suffix(".cu")
+
+
+def fits(K: Tensor) -> bool:
+    """Whether `factor_pair` may do better than the library; asked while a step is compiled, too."""
+    return K.is_cuda and 0 < K.shape[-1] <= LARGEST and K.numel() > 0 and K.dtype in _REAL
+
+
+# One operation to PyTorch's compiler, which cannot look into a launch. It makes the whole choice at run time.
+@torch.library.custom_op("sodgp::factor_pair", mutates_args=(), schema="(Tensor K) -> (Tensor, Tensor, Tensor)")
+def factor_pair(K: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """L, L^-1 and info of K = L L', without waiting for the device; by the library where there is no kernel.
+
+    Parameters
+    ----------
+    K : Tensor of shape [..., M, M]
+
+    Returns
+    -------
+    L, L_inv : Tensor of shape [..., M, M]
+        NaN wherever K is not positive definite. L is stored by columns.
+    info : Tensor of shape [...]
+        The first minor that is not positive definite, counted from 1; 0 where all are.
+    """
+    kernel = _kernel(K) if fits(K) else None
+    if kernel is None:
+        return _by_library(K)
+    K = K.contiguous()
+    U, L_inv = torch.empty_like(K), torch.empty_like(K)
+    info = torch.empty(K.shape[:-2], dtype=torch.int32, device=K.device)
+    with torch.cuda.device(K.device):
+        kernel((info.numel(), 1), THREADS, [K, U, L_inv, info, K.shape[-1]])
+    return U.mT, L_inv, info
+
+
+@factor_pair.register_fake
+def _(K: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    empty = torch.empty(K.shape, dtype=K.dtype, device=K.device)
+    return empty.mT, torch.empty_like(empty), torch.empty(K.shape[:-2], dtype=torch.int32, device=K.device)
+
+
+def _kernel(K: Tensor) -> Kernel | None:
+    return load(_SOURCE, "factor", K.get_device(), REAL=_REAL[K.dtype], TILES=-(-K.shape[-1] // 16))
+
+
+def _by_library(K: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    L, info = torch.linalg.cholesky_ex(K)
+    L = torch.where((info > 0)[..., None, None], torch.nan, L)
+    return L.mT.contiguous().mT, inverse_triangular(L).contiguous(), info

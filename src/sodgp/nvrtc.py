@@ -1,0 +1,131 @@
+"""CUDA sources compiled at run time, by the compiler library that comes with PyTorch for CUDA.
+
+Only NVIDIA's own documented C interfaces are called (NVRTC and the driver): no toolkit, no headers, no C++ compiler.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+Argument = Tensor | int | ctypes.Structure
+
+
+class Kernel:
+    """A function on a device.
+
+    Parameters
+    ----------
+    function : ctypes.c_void_p
+    driver : ctypes.CDLL
+    """
+
+    def __init__(self, function: ctypes.c_void_p, driver: ctypes.CDLL) -> None:
+        self._function, self._driver = function, driver
+
+    def __call__(self, grid: tuple[int, int], threads: int, arguments: Sequence[Argument]) -> None:
+        """Launch it on the current stream of the current device; a recording takes it in.
+
+        Parameters
+        ----------
+        grid : tuple of int
+        threads : int
+            In a block.
+        arguments : sequence of Tensor, int or ctypes.Structure
+            Pointers, C ints and structures by value.
+        """
+        values = [_c_value(argument) for argument in arguments]
+        pointers = (ctypes.c_void_p * len(values))(*(ctypes.addressof(value) for value in values))
+        stream = ctypes.c_void_p(torch.cuda.current_stream().cuda_stream)
+        _check(
+            "cuLaunchKernel",
+            self._driver.cuLaunchKernel(self._function, *grid, 1, threads, 1, 1, 0, stream, pointers, None),
+        )
+
+
+@cache
+def load(source: Path, name: str, device: int, **macros: str | int) -> Kernel | None:
+    """The function `name` of a CUDA source on a device; None where it cannot be had.
+
+    Parameters
+    ----------
+    source : Path
+    name : str
+        Declared ``extern "C"``.
+    device : int
+    **macros
+        Defined for the source.
+    """
+    if torch.version.cuda is None:
+        return None
+    try:
+        library = _nvrtc(torch.version.cuda.partition(".")[0])
+        major, minor = torch.cuda.get_device_capability(device)
+        options = [f"--gpu-architecture=sm_{major}{minor}", *(f"-D{key}={value}" for key, value in macros.items())]
+        binary, _ = compile_source(library, source.read_text(), options)
+        with torch.cuda.device(device):
+            return _load(binary, name)
+    except (OSError, RuntimeError, AttributeError):
+        # No such library, a device that it does not know, an older driver: PyTorch's own kernels do the work.
+        return None
+
+
+def compile_source(library: ctypes.CDLL, source: str, options: Sequence[str]) -> tuple[bytes, str]:
+    """Machine code and the compiler's log; RuntimeError with the log where it does not compile."""
+    program = ctypes.c_void_p()
+    code = library.nvrtcCreateProgram(ctypes.byref(program), source.encode(), b"sodgp.cu", 0, None, None)
+    _check("nvrtcCreateProgram", code)
+    try:
+        given = (ctypes.c_char_p * len(options))(*(option.encode() for option in options))
+        code = library.nvrtcCompileProgram(program, len(options), given)
+        log = _text(library, "ProgramLog", program).rstrip(b"\0").decode(errors="replace")
+        _check(log or "nvrtcCompileProgram", code)
+        return _text(library, "CUBIN", program), log
+    finally:
+        library.nvrtcDestroyProgram(ctypes.byref(program))
+
+
+def _text(library: ctypes.CDLL, what: str, program: ctypes.c_void_p) -> bytes:
+    size = ctypes.c_size_t()
+    _check(what, getattr(library, f"nvrtcGet{what}Size")(program, ctypes.byref(size)))
+    text = ctypes.create_string_buffer(size.value)
+    _check(what, getattr(library, f"nvrtcGet{what}")(program, text))
+    return text.raw
+
+
+def _nvrtc(version: str) -> ctypes.CDLL:
+    name = f"libnvrtc.so.{version}"
+    # By its name where PyTorch has loaded it or the system has it, else beside PyTorch.
+    packages = Path(torch.__file__).parents[1]
+    for place in (name, *packages.glob(f"nvidia/*/lib/{name}"), *packages.glob(f"torch/lib/{name}")):
+        try:
+            return ctypes.CDLL(str(place))
+        except OSError:
+            continue
+    raise OSError(f"{name} was not found")
+
+
+def _load(binary: bytes, name: str) -> Kernel:
+    driver = ctypes.CDLL("libcuda.so.1")
+    # PyTorch makes its context the thread's own in its first call.
+    torch.cuda.synchronize()
+    module, function = ctypes.c_void_p(), ctypes.c_void_p()
+    _check("cuModuleLoadData", driver.cuModuleLoadData(ctypes.byref(module), binary))
+    _check("cuModuleGetFunction", driver.cuModuleGetFunction(ctypes.byref(function), module, name.encode()))
+    return Kernel(function, driver)
+
+
+def _c_value(argument: Argument) -> ctypes.c_void_p | ctypes.c_int | ctypes.Structure:
+    if isinstance(argument, Tensor):
+        return ctypes.c_void_p(argument.data_ptr())
+    return ctypes.c_int(argument) if isinstance(argument, int) else argument
+
+
+def _check(what: str, code: int) -> None:
+    if code:
+        raise RuntimeError(f"{what}: error {code}")
