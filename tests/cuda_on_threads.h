@@ -5,6 +5,7 @@
 #include <vector>
 
 #define __global__
+#define __device__
 #define __shared__ static
 #define __launch_bounds__(threads)
 
@@ -19,7 +20,7 @@ static void __syncwarp() { of_warps[threadIdx.x / 32]->arrive_and_wait(); }
 static void __threadfence() {}
 static int atomicAdd(int *count, int more) { return __atomic_fetch_add(count, more, __ATOMIC_SEQ_CST); }
 template <class Real> static Real rsqrt(Real value) { return 1 / std::sqrt(value); }
-using std::isfinite;
+using std::isfinite, std::pow, std::sqrt;
 
 template <class Function, class... Arguments>
 static void launch(Function function, Index grid, int threads, Arguments... arguments)

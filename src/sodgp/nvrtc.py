@@ -13,7 +13,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-Argument = Tensor | int | ctypes.Structure
+Argument = Tensor | int | float | ctypes.Structure
 
 
 class Kernel:
@@ -36,8 +36,8 @@ class Kernel:
         grid : tuple of int
         threads : int
             In a block.
-        arguments : sequence of Tensor, int or ctypes.Structure
-            Pointers, C ints and structures by value.
+        arguments : sequence of Tensor, int, float or ctypes.Structure
+            Pointers, and C ints, doubles and structures by value.
         """
         values = [_c_value(argument) for argument in arguments]
         pointers = (ctypes.c_void_p * len(values))(*(ctypes.addressof(value) for value in values))
@@ -120,9 +120,11 @@ def _load(binary: bytes, name: str) -> Kernel:
     return Kernel(function, driver)
 
 
-def _c_value(argument: Argument) -> ctypes.c_void_p | ctypes.c_int | ctypes.Structure:
+def _c_value(argument: Argument) -> ctypes.c_void_p | ctypes.c_int | ctypes.c_double | ctypes.Structure:
     if isinstance(argument, Tensor):
         return ctypes.c_void_p(argument.data_ptr())
+    if isinstance(argument, float):
+        return ctypes.c_double(argument)
     return ctypes.c_int(argument) if isinstance(argument, int) else argument
 
 

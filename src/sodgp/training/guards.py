@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from sodgp.errors import GradientError
+from sodgp.training.cuda_adam import CudaAdam
 
 
 class GuardedAdam(torch.optim.Adam):
@@ -38,6 +39,7 @@ class GuardedAdam(torch.optim.Adam):
         device = parameters[0].device if parameters else torch.device("cpu")
         self.waits = device.type == "cpu"
         self.refused = torch.zeros((), device=device)
+        self._kernels = CudaAdam(self.refused) if device.type == "cuda" and capturable else None
 
     def step(self, closure: Callable[[], Any] | None = None) -> None:  # type: ignore[override]
         """One step of Adam, or none.
@@ -47,6 +49,8 @@ class GuardedAdam(torch.optim.Adam):
         GradientError
             On the CPU, when the gradient is not finite; nothing has changed then.
         """
+        if self._kernels is not None and self._kernels.step(self.param_groups[0], self.state):
+            return
         gradients = [p.grad for group in self.param_groups for p in group["params"] if p.grad is not None]
         if gradients:
             self._guard(nn.utils.get_total_norm(gradients))
