@@ -43,7 +43,7 @@ def assert_factored(K, L, L_inv, info):
 )
 def test_the_source_computes_both_factors(tmp_path, dtype, tiles, sizes):
     entry = f"""void run(int blocks, const REAL *K, REAL *U, REAL *X, int *info, int n)
-        {{ launch(factor, {{blocks, 1}}, {THREADS}, K, U, X, info, n); }}"""
+        {{ launch(sodgp_factor, {{blocks, 1}}, {THREADS}, K, U, X, info, n); }}"""
     program = build(SOURCE, tmp_path, entry, REAL="double" if dtype == torch.float64 else "float", TILES=tiles)
     for n in sizes:
         K = matrices(n, 3, dtype=dtype)
@@ -84,9 +84,9 @@ def test_a_matrix_that_the_kernel_refuses_climbs(monkeypatch):
 
 def test_without_the_compiler_library_there_is_no_kernel(monkeypatch):
     monkeypatch.setattr(torch.version, "cuda", "999.0")
-    assert nvrtc.load(SOURCE, "factor", 0, REAL="double", TILES=1) is None
+    assert nvrtc.load(SOURCE, "sodgp_factor", 0, REAL="double", TILES=1) is None
     monkeypatch.setattr(torch.version, "cuda", None)
-    assert nvrtc.load(SOURCE, "factor", 0, REAL="float", TILES=1) is None
+    assert nvrtc.load(SOURCE, "sodgp_factor", 0, REAL="float", TILES=1) is None
     assert not fits(matrices(4))
 
 

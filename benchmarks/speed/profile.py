@@ -21,7 +21,7 @@ _STEPS = 50
 
 # The first pattern that a kernel's name matches decides.
 _KINDS = (
-    ("Cholesky factorisation", r"potrf|potf2|chol|^factor$"),
+    ("Cholesky factorisation", r"potrf|potf2|chol|sodgp_factor"),
     ("triangular solve", r"trsm|trsv|trtri"),
     ("matrix product", r"gemm|gemv|cutlass|splitK|dot_kernel|xmma|cublas"),
     ("fused by the compiler", r"^triton"),

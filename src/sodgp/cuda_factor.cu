@@ -15,17 +15,20 @@
 #define SIDE 16
 #define SIZE (SIDE * TILES)
 #define WORKERS (SIDE * SIDE)
+#define LANES 32
+#define TURNS ((SIZE + LANES - 1) / LANES)
 
-extern "C" __global__ void __launch_bounds__(WORKERS + 32)
-factor(const REAL *K, REAL *U, REAL *X, int *info, int n)  // U = L', so that rows are written at a stretch
+extern "C" __global__ void __launch_bounds__(WORKERS + LANES)
+sodgp_factor(const REAL *K, REAL *U, REAL *X, int *info, int n)  // U = L', so that rows are written at a stretch
 {
     // Two of each: step k + 1 is prepared while step k is still read.
-    __shared__ REAL vectors[2][SIZE], pivots[2], roots[2], diagonal[SIZE];
-    __shared__ int failed;
+    __shared__ REAL vectors[2][LANES * TURNS], pivots[2], roots[2];
+    __shared__ int failure;
     const long long offset = (long long)blockIdx.x * n * n;
-    const int t = threadIdx.x, y = t / SIDE, x = t % SIDE;
+    const int t = threadIdx.x, y = t / SIDE, x = t % SIDE, lane = t % LANES;
     const bool worker = t < WORKERS;
-    REAL W[TILES][TILES];
+    int failed = 0;
+    REAL W[TILES][TILES], (&diagonal)[TILES] = W[TILES - 1];  // no thread has both
     K += offset, U += offset, X += offset;
 
     if (worker) {
@@ -37,13 +40,14 @@ factor(const REAL *K, REAL *U, REAL *X, int *info, int n)  // U = L', so that ro
                 W[a][b] = i < n && j < n ? K[i * n + j] : (REAL)0;
             }
     } else {
-        const int lane = t - WORKERS;
-        for (int i = lane; i < n; i += 32)
-            diagonal[i] = K[i * n + i];
+#pragma unroll
+        for (int turn = 0; turn < TURNS; ++turn) {
+            const int i = LANES * turn + lane;
+            diagonal[turn] = i < n ? K[i * n + i] : (REAL)0;
+        }
         if (lane == 0) {
-            failed = 0;
-            pivots[0] = K[0];
-            roots[0] = rsqrt(K[0]);
+            pivots[0] = diagonal[0];
+            roots[0] = rsqrt(diagonal[0]);
         }
     }
 
@@ -87,27 +91,28 @@ factor(const REAL *K, REAL *U, REAL *X, int *info, int n)  // U = L', so that ro
                 else if (j < n)
                     U[k * n + j] = j > k ? v[j] * r : j == k ? p * r : (REAL)0;
             } else {
-                const int lane = t - WORKERS;
-                if (lane == 0 && !(p * r > 0) && !failed)
-                    failed = k + 1;
-                if (k + 1 < n) {
-                    const REAL next = diagonal[k + 1] - v[k + 1] * v[k + 1] * inverse;
-                    const REAL root = rsqrt(next);
-                    if (lane == 0) {
-                        pivots[(k + 1) & 1] = next;
-                        roots[(k + 1) & 1] = root;
-                    }
-                    for (int i = k + 2 + lane; i < n; i += 32)
-                        diagonal[i] -= v[i] * v[i] * inverse;
-                    __syncwarp();
+                REAL next = 0;
+#pragma unroll
+                for (int turn = 0; turn < TURNS; ++turn) {
+                    const int i = LANES * turn + lane;
+                    diagonal[turn] -= v[i] * v[i] * inverse;
+                    next = i == k + 1 ? diagonal[turn] : next;
                 }
+                if (lane == (k + 1) % LANES) {
+                    pivots[(k + 1) & 1] = next;
+                    roots[(k + 1) & 1] = rsqrt(next);
+                }
+                if (!failed && !(p * r > 0))
+                    failed = k + 1;
             }
         }
 
+    if (t == WORKERS)
+        failure = failed;
     __syncthreads();
     if (t == 0)
-        info[blockIdx.x] = failed;
-    if (failed)
-        for (int e = t; e < n * n; e += WORKERS + 32)
+        info[blockIdx.x] = failure;
+    if (failure)
+        for (int e = t; e < n * n; e += WORKERS + LANES)
             U[e] = X[e] = (REAL)0 / (REAL)0;
 }

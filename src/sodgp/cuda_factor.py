@@ -59,7 +59,7 @@ def _(K: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def _kernel(K: Tensor) -> Kernel | None:
-    return load(_SOURCE, "factor", K.get_device(), REAL=_REAL[K.dtype], TILES=-(-K.shape[-1] // 16))
+    return load(_SOURCE, "sodgp_factor", K.get_device(), REAL=_REAL[K.dtype], TILES=-(-K.shape[-1] // 16))
 
 
 def _by_library(K: Tensor) -> tuple[Tensor, Tensor, Tensor]:

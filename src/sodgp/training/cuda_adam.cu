@@ -38,7 +38,7 @@ static __device__ REAL sum_of_block(REAL value)
 // Whether the squares of all gradients have a finite sum. The block that finishes last adds up the others' parts, always
 // in the same order, and counts: a step where they do, a refusal where they do not.
 extern "C" __global__ void __launch_bounds__(THREADS)
-guard(const Tensors tensors, volatile REAL *parts, int *arrived, float *refusal, float *refused)
+sodgp_adam_guard(const Tensors tensors, volatile REAL *parts, int *arrived, float *refusal, float *refused)
 {
     __shared__ bool last;
     const int t = threadIdx.x, i = tensor_of(tensors, blockIdx.x);
@@ -72,7 +72,7 @@ guard(const Tensors tensors, volatile REAL *parts, int *arrived, float *refusal,
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-adam(const Tensors tensors, const float *refusal, const float *rate, double beta1, double beta2, double eps)
+sodgp_adam(const Tensors tensors, const float *refusal, const float *rate, double beta1, double beta2, double eps)
 {
     __shared__ REAL step_size, root;
     if (*refusal)

@@ -85,7 +85,9 @@ class CudaAdam:
         if dtype not in _REAL or not _is_float(rate, device) or not all(_plain(row, dtype, device) for row in rows):
             return False
         macros = {"REAL": _REAL[dtype], "TENSORS": TENSORS}
-        guard, adam = (load(_SOURCE, name, owners[0].get_device(), **macros) for name in ("guard", "adam"))
+        guard, adam = (
+            load(_SOURCE, name, owners[0].get_device(), **macros) for name in ("sodgp_adam_guard", "sodgp_adam")
+        )
         if guard is None or adam is None:
             return False
         tensors = describe(rows)
