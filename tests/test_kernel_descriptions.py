@@ -114,6 +114,8 @@ def test_a_kernel_object_is_taken_where_it_fits_every_layer(tmp_path):
     assert model.model_.layers[0].kernel is not model.model_.layers[1].kernel
     model.save(tmp_path / "m")
     np.testing.assert_array_equal(DeepGPRegressor.load(tmp_path / "m").predict(X), model.predict(X))
+    with pytest.raises(ConfigurationError, match=r"LinearKernel has ard_num_dims=3, but a layer gives it 2 inputs"):
+        make_kernel(LinearKernel(ard_num_dims=3), 2)
     with pytest.raises(ConfigurationError, match=r"ard_num_dims=3, but a layer gives it 2 inputs.*function"):
         DeepGPRegressor(kernel=kernel, hidden_width=2, subset_size=8, max_iter=2).fit(X, Y)
     with pytest.raises(ConfigurationError, match=r"looks at columns \[5\], but a layer has 3 inputs"):

@@ -31,6 +31,7 @@ from gpytorch.kernels import (
 from torch import Tensor
 
 from sodgp.errors import ConfigurationError, ModelFileError
+from sodgp.kernels import inputs_with_values
 
 Description = dict[str, Any]
 
@@ -110,8 +111,9 @@ def described(kernel: Kernel) -> Description:
     if extra or kernel.batch_shape:
         raise ModelFileError(f"{type(kernel).__name__} has {extra[0] if extra else 'a batch shape'} of its own")
     tree: Description = {"type": name, "parameters": {entry: _parameter(kernel, entry) for entry in parameters}}
-    if kernel.ard_num_dims is not None:
-        tree["ard_num_dims"] = int(kernel.ard_num_dims)
+    ard_num_dims = inputs_with_values(kernel)
+    if ard_num_dims is not None:
+        tree["ard_num_dims"] = ard_num_dims
     if kernel.active_dims is not None and name != "scale":  # GPyTorch's scale kernel takes those of its base
         tree["active_dims"] = kernel.active_dims.tolist()
     if name == "matern":

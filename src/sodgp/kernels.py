@@ -103,6 +103,19 @@ def make_kernel(
     return _replicated(kernel, torch.Size([*replicates, 1])) if replicates else kernel
 
 
+def inputs_with_values(kernel: Kernel) -> int | None:
+    """``ard_num_dims``, also of a linear kernel, where GPyTorch 1.14 forgets it; None is one value for all.
+
+    Examples
+    --------
+    >>> inputs_with_values(LinearKernel(ard_num_dims=3)), inputs_with_values(LinearKernel())
+    (3, None)
+    """
+    if kernel.ard_num_dims is None and type(kernel) is LinearKernel and kernel.raw_variance.shape[-1] > 1:
+        return int(kernel.raw_variance.shape[-1])
+    return kernel.ard_num_dims if kernel.ard_num_dims is None else int(kernel.ard_num_dims)
+
+
 def _check_inputs(kernel: Kernel, input_dim: int) -> None:
     """Raise ConfigurationError for lengthscales or active columns that do not fit the inputs.
 
@@ -116,9 +129,10 @@ def _check_inputs(kernel: Kernel, input_dim: int) -> None:
             f"kernel: {type(kernel).__name__} looks at columns {columns}, but a layer has {input_dim} inputs."
         )
     expected = input_dim if columns is None else len(columns)
-    if kernel.ard_num_dims not in (None, expected):
+    own = inputs_with_values(kernel)
+    if own not in (None, expected):
         raise ConfigurationError(
-            f"kernel: {type(kernel).__name__} has ard_num_dims={kernel.ard_num_dims}, but a layer gives it {expected}"
+            f"kernel: {type(kernel).__name__} has ard_num_dims={own}, but a layer gives it {expected}"
             " inputs. Layers may differ in their inputs: give a function of input_dim."
         )
     inner = [kernel.base_kernel] if type(kernel) is ScaleKernel else getattr(kernel, "kernels", [])

@@ -5,6 +5,7 @@ import subprocess
 import sys
 
 import pytest
+import sklearn
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from sodgp import DeepGPRegressor
@@ -38,7 +39,10 @@ def test_tags_excuse_nothing(estimator):
 
 
 def test_the_checks_that_need_scipys_array_api_pass_too():
-    """scikit-learn skips them unless SciPy was told at its import, so they run in a process of their own."""
+    """scikit-learn skips them unless SciPy was told at its import, so they run in a process of their own.
+
+    Before version 1.9 it has none for estimators that take NumPy arrays only; the others must pass then too.
+    """
     script = (
         "from sklearn.utils.estimator_checks import check_estimator\n"
         "from sodgp import DeepGPRegressor\n"
@@ -47,4 +51,5 @@ def test_the_checks_that_need_scipys_array_api_pass_too():
     )
     environment = {**os.environ, "SCIPY_ARRAY_API": "1", "OMP_NUM_THREADS": "1"}
     done = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=False)
-    assert done.stdout.strip() == "{'passed'} True", done.stderr
+    there_are_some = tuple(map(int, sklearn.__version__.split(".")[:2])) >= (1, 9)
+    assert done.stdout.strip() == f"{{'passed'}} {there_are_some}", done.stderr

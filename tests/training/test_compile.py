@@ -16,9 +16,13 @@ from sodgp.errors import NumericalWarning
 
 # In a process of its own: the tests' run-time check of shapes cannot be compiled.
 PROGRAM = """
+    import warnings
+
     import numpy as np
     from sodgp import DeepGPRegressor
+    from sodgp.errors import NumericalWarning
 
+    warnings.simplefilter("error", NumericalWarning)  # else a fit that fell back to the plain step would pass, too
     X = np.linspace(-1, 1, 24)[:, None]
     y = np.sign(X[:, 0])
     options = {"max_iter": 5, "subset_size": 8, "n_samples": 3, "n_predict_samples": 3, "random_state": 0}

@@ -26,6 +26,8 @@ X = RNG.standard_normal((60, 3))
 Y = np.sin(2 * X[:, 0]) + 0.1 * RNG.standard_normal(60)
 TWO = np.stack([Y, np.cos(X[:, 1])], 1)
 FAST = {"subset_size": 12, "n_samples": 3, "n_predict_samples": 4, "max_iter": 40, "random_state": 0, "device": "cpu"}
+# Rows far from each other, as k-means picks them; which it picks depends on the version of scikit-learn.
+SPREAD = [9, 17, 19, 22, 29, 37, 39, 41, 44, 49, 52, 53]
 KEYS = {"iteration", "bound_before", "bound_after", "n_changed", "variant"}
 
 
@@ -100,13 +102,13 @@ def test_one_layer_in_another_order_has_the_same_bound(options):
 
 @pytest.mark.parametrize("options", [{"n_layers": 1}, {"n_layers": 1, "parameterization": "paper"}, {"n_layers": 2}])
 def test_other_rows_cost_little_of_the_bound(options):
-    estimator, X_t, y_t, old = trained(**options)
-    rest = torch.tensor([row for row in range(60) if row not in set(old.tolist())])
+    estimator, X_t, y_t, old = trained(**options, subset=Fixed(SPREAD))
+    rest = torch.tensor([row for row in range(60) if row not in set(SPREAD)])
     new = torch.cat([rest[:4], old[4:]])
     before = bound_at(estimator, estimator.model_, X_t, y_t, old)
     uncarried = bound_at(estimator, estimator.model_, X_t, y_t, new)
     after = max(bound_at(estimator, other, X_t, y_t, new) for _, other in moved(estimator.model_, X_t, y_t, old, new))
-    # Most of what is lost is due to the subset itself: rows in order of number are worse ones than those of k-means.
+    # Most of what is lost is due to the subset itself: rows in order of number are worse ones than these.
     assert before - after < 0.3 * (before - uncarried)
     assert before - after < 0.5 * len(Y)
 

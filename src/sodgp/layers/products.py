@@ -169,7 +169,8 @@ def _add_outer(base: Tensor, left: Tensor, right: Tensor) -> Tensor:
     """Sum of base and left right', summed over the samples that share one base; `base` may be overwritten."""
     if _is_shared(base, left):
         left, right = _merge(left), _merge(right)
-    if base.shape[:-2] != left.shape[:-2] or not base.is_contiguous():
+    # The compiler fuses the sum itself, and that of PyTorch 2.6 cannot ask for the layout on the way back.
+    if torch.compiler.is_compiling() or base.shape[:-2] != left.shape[:-2] or not base.is_contiguous():
         return base + left @ right.mT
     base.flatten(0, -3).baddbmm_(left.flatten(0, -3), right.flatten(0, -3).mT)
     return base

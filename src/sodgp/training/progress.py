@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from sodgp.training.history import TrainingState
+
+if TYPE_CHECKING:
+    from rich.progress import Progress
 
 
 class ProgressBar:
@@ -16,19 +21,27 @@ class ProgressBar:
     """
 
     def __init__(self, max_iter: int, label: str = "training") -> None:
-        # Imported here: a fit that shows nothing needs no rich.
-        from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
-
-        columns = (TextColumn(label), BarColumn(), "{task.completed}/{task.total}", TimeRemainingColumn())
-        self._bar = Progress(*columns, TextColumn("bound {task.fields[bound]}"))
-        self._task = self._bar.add_task(label, total=max_iter, bound="")
+        self._max_iter, self._label = max_iter, label
+        self._bar: Progress | None = None
 
     def __call__(self, state: TrainingState) -> None:
         """Show the state of training."""
-        if not self._bar.live.is_started:
-            self._bar.start()
-        self._bar.update(self._task, completed=state.iteration, bound=f"{state.bound:.1f}")
+        if self._bar is None:
+            self._bar = self._started()
+        self._bar.update(self._bar.task_ids[0], completed=state.iteration, bound=f"{state.bound:.1f}")
 
     def close(self) -> None:
         """Leave the bar as it is and give the terminal back."""
-        self._bar.stop()
+        if self._bar is not None:
+            self._bar.stop()
+            self._bar = None
+
+    def _started(self) -> Progress:
+        # Imported here: what shows nothing, a model that is loaded from a file included, needs no rich.
+        from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+        columns = (TextColumn(self._label), BarColumn(), "{task.completed}/{task.total}", TimeRemainingColumn())
+        bar = Progress(*columns, TextColumn("bound {task.fields[bound]}"))
+        bar.add_task(self._label, total=self._max_iter, bound="")
+        bar.start()
+        return bar
