@@ -95,6 +95,7 @@ class DoublyStochastic:
             last = model.last.totals(points.rest)
             rest = total_log_density(batch.y_b, last.mean, last.variance, sigma2)
         terms = {"rest": batch.scale * rest}
+        # Not |=, which the compiler of PyTorch 2.6 cannot follow.
         terms.update({f"kl_{layer}": -kl.mean(-1) for layer, kl in enumerate(kls, start=1)})
         terms["kl_last"] = -model.last.kl().mean(-1)
         return with_log_prior(terms, model)

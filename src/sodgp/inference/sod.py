@@ -118,6 +118,7 @@ class SubsetOfData:
         else:
             last, rest, subset = self._row_by_row(model, points, batch, draws)
         terms = {"rest": batch.scale * rest, "subset": subset}
+        # Not |=, which the compiler of PyTorch 2.6 cannot follow.
         terms.update({f"kl_{layer}": -kl.mean(-1) for layer, kl in enumerate(kls, start=1)})
         terms["kl_last"] = -last.kl.mean(-1)
         if model.noise_process is not None:
