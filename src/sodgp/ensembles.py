@@ -23,8 +23,6 @@ FloatArray = NDArray[np.float64]
 class DeepGPEnsemble(MultiOutputMixin, RegressorMixin, BaseEstimator):
     """Members that differ in their seeds, and so in subset, batches and draws; the mixture is over members and samples.
 
-    It has no `save`: pickle it, or save its members one by one.
-
     Parameters
     ----------
     estimator : DeepGPRegressor or None, default=None
@@ -85,11 +83,15 @@ class DeepGPEnsemble(MultiOutputMixin, RegressorMixin, BaseEstimator):
         check_seed_is_kept(base.checkpoint, self.random_state)
         seeds = check_random_state(self.random_state).randint(2**31 - 1, size=count)
         members = [copy_of(base, random_state=int(seed)) for seed in seeds]
-        self.members_ = fit_replicates(members, [(X, y)] * count, resume=resume)
+        self._take(fit_replicates(members, [(X, y)] * count, resume=resume))
+        return self
+
+    def _take(self, members: list[DeepGPRegressor]) -> None:
+        """Be the ensemble of these fitted members."""
+        self.members_ = members
         self.n_features_in_ = members[0].n_features_in_
         if hasattr(members[0], "feature_names_in_"):
             self.feature_names_in_ = members[0].feature_names_in_
-        return self
 
     def predict(self, X: Any, return_std: bool = False) -> Any:
         """Mean of y, and its standard deviation if `return_std`, in original units.
@@ -130,3 +132,49 @@ class DeepGPEnsemble(MultiOutputMixin, RegressorMixin, BaseEstimator):
         """
         check_is_fitted(self)
         return GaussianMixture.pool([member.predict_distribution(X, latent=latent) for member in self.members_])
+
+    def save(self, path: Any) -> None:
+        """Write the fitted ensemble to one file (``"m.sodgp"``) or folder (``"model/"``), without pickle.
+
+        What a file leaves out of a member, see `DeepGPRegressor.save`, it leaves out here; the `random_state` of
+        `estimator`, which no fit uses, is None afterwards.
+
+        Raises
+        ------
+        ModelFileError
+            As `DeepGPRegressor.save`, or `n_members` was changed after the fit.
+
+        Examples
+        --------
+        >>> import numpy as np, tempfile
+        >>> X = np.linspace(-1, 1, 30)[:, None]
+        >>> base = DeepGPRegressor(n_layers=1, max_iter=5)
+        >>> ensemble = DeepGPEnsemble(base, n_members=2, random_state=0).fit(X, np.sign(X[:, 0]))
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     ensemble.save(f"{folder}/m.sodgp")
+        ...     again = DeepGPEnsemble.load(f"{folder}/m.sodgp")
+        >>> bool((again.predict(X) == ensemble.predict(X)).all())
+        True
+        """
+        from sodgp import ensemble_records
+
+        ensemble_records.save(self, path)
+
+    @classmethod
+    def load(cls, path: Any) -> Self:
+        """Read an ensemble that `save` wrote. Nothing in the file is run; one trained on a GPU loads without one.
+
+        Raises
+        ------
+        ModelFileError
+            The file is missing, damaged, from a newer version, or not an ensemble.
+
+        Examples
+        --------
+        >>> DeepGPEnsemble.load("nowhere.sodgp")
+        Traceback (most recent call last):
+        sodgp.errors.ModelFileError: nowhere.sodgp does not exist. ...
+        """
+        from sodgp import ensemble_records
+
+        return ensemble_records.load(cls, path)

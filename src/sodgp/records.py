@@ -137,8 +137,7 @@ def from_record(cls: type[E], record: Record) -> E:
         An entry is missing, of the wrong type or shape, not finite, or does not fit the others.
     """
     info, tensors = _upgraded(record.info), record.tensors
-    if info.get("estimator") != cls.__name__:
-        raise ModelFileError(f"it holds a {info.get('estimator')!s:.60}, not a {cls.__name__}.")
+    check_kind(info, cls)
     estimator: Any = cls(**decode_parameters(cls, typed(info, "parameters", dict)))
     device = _device(estimator)
     try:
@@ -187,6 +186,14 @@ def from_record(cls: type[E], record: Record) -> E:
         setattr(estimator, attribute, np.array(values, dtype=object))
     _take_notes(estimator, info)
     return estimator
+
+
+def check_kind(info: Mapping[str, Any], cls: type) -> None:
+    """Raise ModelFileError unless a record is that of an estimator of class `cls`."""
+    found = info.get("estimator")
+    if found != cls.__name__:
+        advice = f" Load it with {found}.load." if found in ("DeepGPRegressor", "DeepGPEnsemble") else ""
+        raise ModelFileError(f"it holds a {found!s:.60}, not a {cls.__name__}.{advice}")
 
 
 def _take_notes(estimator: Any, info: Mapping[str, Any]) -> None:
