@@ -7,7 +7,7 @@ import os
 import re
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +39,9 @@ from sodgp.validation import check_choice, check_flag, check_integer, check_posi
 
 DTYPES = {"float64": torch.float64, "float32": torch.float32}
 NOISES = ("homoscedastic", "heteroscedastic")
+# From so many rows on, SoD-VI trains for prediction by default: with fewer, and noisy ones, the bound guards better
+# against following the noise.
+PREDICTIVE_ROWS = 500
 
 
 @dataclass(frozen=True)
@@ -49,7 +52,7 @@ class Effort:
     max_iter: int
 
 
-EFFORTS = {"quick": Effort(50, 300), "standard": Effort(100, 1000), "thorough": Effort(200, 3000)}
+EFFORTS = {"quick": Effort(50, 300), "standard": Effort(100, 800), "thorough": Effort(200, 3000)}
 
 
 def _sod(estimator: Any) -> SubsetOfData:
@@ -66,7 +69,7 @@ def _sod(estimator: Any) -> SubsetOfData:
             )
     return SubsetOfData(
         coupling=estimator.coupling,
-        predictive_weight=check_share("predictive_weight", estimator.predictive_weight),
+        predictive_weight=_checked_weight(estimator),
         heteroscedastic=varies,
     )
 
@@ -89,7 +92,7 @@ _METHODS: dict[str, Callable[[Any], Inference]] = {
     "sod": _sod,
     "dsvi": lambda estimator: DoublyStochastic(
         learn_inducing_inputs=check_flag("learn_inducing_inputs", estimator.learn_inducing_inputs),
-        predictive_weight=check_share("predictive_weight", estimator.predictive_weight),
+        predictive_weight=_checked_weight(estimator),
     ),
     "mean_field": lambda estimator: MeanField(),
     "sghmc": _sghmc,
@@ -143,6 +146,7 @@ class Configuration:
     validation_fraction: float | None
     checkpoint: Path | None
     checkpoint_every: Cadence
+    weight_by_rows: bool
     _method: Inference
 
     @classmethod
@@ -199,11 +203,14 @@ class Configuration:
             validation_fraction=_checked_fraction(e.validation_fraction),
             checkpoint=_checked_folder(e.checkpoint),
             checkpoint_every=_checked_cadence(e.checkpoint_every),
+            weight_by_rows=e.predictive_weight is None,
             _method=_METHODS[e.inference](e),
         )
 
-    def method(self) -> Inference:
-        """The inference method."""
+    def method(self, n_rows: int = 0) -> Inference:
+        """The inference method, for training on so many rows; how it was trained does not matter afterwards."""
+        if self.weight_by_rows and isinstance(self._method, SubsetOfData) and n_rows >= PREDICTIVE_ROWS:
+            return replace(self._method, predictive_weight=1.0)
         return self._method
 
     def reselection(self, subset: Any) -> Reselection | None:
@@ -332,6 +339,11 @@ def _checked_size(size: Any) -> int | str | Auto | None:
 
 def _checked_steps(steps: Any, effort: Effort) -> int:
     return effort.max_iter if steps is None else check_integer("max_iter", steps, minimum=1)
+
+
+def _checked_weight(estimator: Any) -> float:
+    weight = estimator.predictive_weight
+    return 0.0 if weight is None else check_share("predictive_weight", weight)
 
 
 def _checked_pause(steps: Any) -> int | None:

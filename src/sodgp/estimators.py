@@ -55,7 +55,7 @@ class DeepGPRegressor(Predictions, MultiOutputMixin, RegressorMixin, BaseEstimat
         needs an RBF kernel, trains two numbers for every row and hidden output, sees all rows in every step, and so
         takes at most 5,000 rows; or stochastic gradient Hamiltonian Monte Carlo, which burns in for `max_iter`
         iterations and then takes posterior draws of the inducing outputs.
-    n_layers : int, default=2
+    n_layers : int, default=3
         GP layers, the last one included (paper: L). 1 is a sparse GP.
     hidden_width : int, list of int or None, default=None
         Outputs of the hidden layers (paper: D^l); None is min(30, D). A list gives one per hidden layer. This and
@@ -85,9 +85,10 @@ class DeepGPRegressor(Predictions, MultiOutputMixin, RegressorMixin, BaseEstimat
         (the authors' program).
     noise : {"homoscedastic", "heteroscedastic"}, default="homoscedastic"
         For ``"sod"``: the same noise everywhere, or one whose log variance is a GP over the inputs.
-    predictive_weight : float, default=0.0
+    predictive_weight : float or None, default=None
         For ``"sod"`` and ``"dsvi"``: from 0, which trains on the lower bound, to 1, which puts the log predictive
-        density of the rows outside the subset in the place of their expected log density.
+        density of the rows outside the subset in the place of their expected log density. None is 1 for ``"sod"``
+        with 500 rows or more, else 0.
     learn_inducing_inputs : bool, default=True
         For ``"dsvi"`` and ``"sghmc"``: False keeps the inducing inputs at their k-means start (DSVI*).
     n_posterior_samples, thinning : int, default=100 and 50
@@ -102,7 +103,7 @@ class DeepGPRegressor(Predictions, MultiOutputMixin, RegressorMixin, BaseEstimat
     n_samples, n_predict_samples : int, default=10 and 50
         Monte Carlo samples T in training and prediction.
     effort : {"quick", "standard", "thorough"}, default="standard"
-        What the time affords: a subset of 50, 100 or 200 rows and 300, 1,000 or 3,000 steps, where `subset_size` and
+        What the time affords: a subset of 50, 100 or 200 rows and 300, 800 or 3,000 steps, where `subset_size` and
         `max_iter` are None. Everything else is the same.
     max_iter : int or None, default=None
         Steps of Adam; None takes those of `effort`.
@@ -188,7 +189,7 @@ class DeepGPRegressor(Predictions, MultiOutputMixin, RegressorMixin, BaseEstimat
         self,
         *,
         inference: str = "sod",
-        n_layers: int = 2,
+        n_layers: int = 3,
         hidden_width: Any = None,
         subset_size: Any = None,
         subset: Any = "kmeans",
@@ -199,7 +200,7 @@ class DeepGPRegressor(Predictions, MultiOutputMixin, RegressorMixin, BaseEstimat
         hidden_mean: str = "linear",
         tie_label_noise: bool = True,
         noise: str = "homoscedastic",
-        predictive_weight: float = 0.0,
+        predictive_weight: float | None = None,
         learn_inducing_inputs: bool = True,
         n_posterior_samples: int = 100,
         thinning: int = 50,
@@ -395,7 +396,7 @@ class DeepGPRegressor(Predictions, MultiOutputMixin, RegressorMixin, BaseEstimat
         if automatic is not None:
             self.subset_size_reason_ = automatic.reason
         size = config.subset_rows(len(X_raw)) if automatic is None else automatic.size
-        method = config.method()
+        method = config.method(len(X_raw))
         if start is not None and not method.uses_subset and self.subset_size is None:
             size = start.model.layers[0].q_mean.shape[-2]
         chosen = torch.empty(0, dtype=torch.int64)

@@ -5,7 +5,7 @@ import torch
 
 from sodgp.factor import factorise
 from sodgp.layers import products
-from sodgp.layers.products import Gram, HiddenRows, OutputVariances, QuadraticTrace, TotalRows
+from sodgp.layers.products import Gram, HiddenRows, OutputVariances, QuadraticTrace, SpreadRows, TotalRows
 from sodgp.linalg import Jitter
 
 M, B, D = 3, 4, 2
@@ -55,6 +55,20 @@ def test_hidden_rows(shape, rows):
     A = torch.linalg.solve_triangular(plain_factor(K_ss), K, upper=False)
     ours = HiddenRows.apply(factor.E, factor.inverse_value, K, w)
     compare(ours, (A.mT @ w, A.square().sum(-2)), [K_ss, K, w])
+
+
+@pytest.mark.parametrize("rows", [B, 0])
+@pytest.mark.parametrize("group_elements", [2**22, 1])
+@pytest.mark.parametrize("shape", ["one a sample", "one sample", "replicates, one a sample"])
+def test_spread_rows(shape, group_elements, rows, monkeypatch):
+    monkeypatch.setattr(products, "_GROUP_ELEMENTS", group_elements)
+    K_ss, K, w = inputs(shape, rows)
+    F = randn(3, *w.shape[:-2], D, M, M)
+    factor = factorise(K_ss, Jitter(0.0))
+    A = torch.linalg.solve_triangular(plain_factor(K_ss), K, upper=False)
+    explained = A.square().sum(-2).unsqueeze(-1) - (F.mT @ A.unsqueeze(-3)).square().sum(-2).mT
+    ours = SpreadRows.apply(factor.E, factor.inverse_value, K, w, F)
+    compare(ours, (A.mT @ w, explained), [K_ss, K, w, F])
 
 
 @pytest.mark.parametrize("rows", [B, 0])

@@ -24,6 +24,9 @@ EXACT_ROWS = 2000
 # None of these changes the numbers of a cell beyond rounding; the seed stands beside the settings.
 _NOT_SETTINGS = ("callbacks", "verbose", "device", "n_threads", "random_state", "compile")
 
+# What an option that is not in an old cell stood for, where today's default is another.
+_BEFORE = {"predictive_weight": 0.0}
+
 # The paper's methods with our own defaults in place of the paper's settings.
 _BY_DEFAULT: dict[str, dict[str, Any]] = {
     "SoD": {},
@@ -98,21 +101,19 @@ class Request:
         if key.method in PEERS:
             options = self._peer_options(key)
         else:
-            chosen = self.estimator(key).get_params(deep=False)
-            options = {name: plain(value) for name, value in chosen.items() if name not in _NOT_SETTINGS}
+            options = _written(self.estimator(key).get_params(deep=False))
         settings = {"protocol": self.protocol, "source": self.source, "method": key.method, "options": options}
         return json.loads(json.dumps(settings))
 
     def completed(self, cell: Cell) -> Cell:
-        """A cell as today's program would write it: an option that is younger than the cell stands at its default."""
+        """A cell as today's program would write it: an option that is younger than the cell did what it does unset."""
         if cell.key.method in PEERS:
             return cell
         from sodgp import DeepGPRegressor
 
-        defaults = {name: plain(value) for name, value in DeepGPRegressor().get_params(deep=False).items()}
-        options = {**defaults, **cell.settings["options"]}
-        kept = {name: value for name, value in options.items() if name not in _NOT_SETTINGS}
-        return replace(cell, settings={**cell.settings, "options": kept})
+        younger = _written({**DeepGPRegressor().get_params(deep=False), **_BEFORE})
+        known = {name: value for name, value in cell.settings["options"].items() if name not in _NOT_SETTINGS}
+        return replace(cell, settings={**cell.settings, "options": {**younger, **known}})
 
     def estimator(self, key: Key, **changes: Any) -> Any:
         """The unfitted estimator of a cell of ours, with the split's number as its seed."""
@@ -155,6 +156,14 @@ class Request:
                     f"the method 'exact' takes at most {EXACT_ROWS:,} training rows, and {name} has {rows:,}: its"
                     " time grows with their cube. Leave it out for this set."
                 )
+
+
+def _written(options: Mapping[str, Any]) -> dict[str, Any]:
+    """The options of an estimator as they stand in a cell."""
+    written = {name: plain(value) for name, value in options.items() if name not in _NOT_SETTINGS}
+    if written["predictive_weight"] is None and written["inference"] != "sod":
+        written["predictive_weight"] = 0.0  # what None means there, and what older cells say
+    return written
 
 
 def plain(value: Any) -> Any:

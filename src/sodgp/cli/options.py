@@ -129,7 +129,7 @@ _TRAINING, _SAMPLING, _MACHINE, _SWITCHES = "Training", "Sampling (SGHMC)", "Mac
 
 OPTIONS: Final[dict[str, Option]] = {
     "inference": Option(TEXT, "Method: sod, dsvi, sghmc or mean_field", "sod", choices=INFERENCES),
-    "n_layers": Option(INTEGER, "GP layers, the last one included; 1 is a sparse GP", "2", short="layers"),
+    "n_layers": Option(INTEGER, "GP layers, the last one included; 1 is a sparse GP", "3", short="layers"),
     "hidden_width": Option(WIDTHS, "Outputs of the hidden layers, or one number for each", "min(30, inputs)"),
     "kernel": Option(
         TEXT,
@@ -165,14 +165,17 @@ OPTIONS: Final[dict[str, Option]] = {
         "standard",
         choices=("quick", "standard", "thorough"),
     ),
-    "max_iter": Option(INTEGER, "Steps of training", "1000, or by --effort", panel=_TRAINING),
+    "max_iter": Option(INTEGER, "Steps of training", "800, or by --effort", panel=_TRAINING),
     "batch_size": Option(INTEGER, "Rows that a step sees, the subset counted in", "2000", panel=_TRAINING),
     "learning_rate": Option(NUMBER, "Of Adam", "0.03", panel=_TRAINING),
     "schedule": Option(
         TEXT, "Learning rate: cosine or constant", "cosine", choices=("cosine", "constant"), panel=_TRAINING
     ),
     "predictive_weight": Option(
-        NUMBER, "From 0, the bound, to 1, the log predictive density of the rest (sod, dsvi)", "0.0", panel=_TRAINING
+        NUMBER,
+        "From 0, the bound, to 1, the log predictive density of the rest (sod, dsvi)",
+        "1 for sod with 500 rows or more, else 0",
+        panel=_TRAINING,
     ),
     "n_samples": Option(INTEGER, "Monte Carlo samples of a training step", "10", panel=_TRAINING),
     "n_predict_samples": Option(INTEGER, "Monte Carlo samples of a prediction", "50", panel=_TRAINING),

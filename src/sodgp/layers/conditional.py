@@ -12,7 +12,7 @@ from torch import Tensor
 
 from sodgp.covariance import covariance_pair, variance
 from sodgp.factor import Factor, factorise
-from sodgp.layers.products import HiddenRows, QuadraticTrace, TotalRows
+from sodgp.layers.products import HiddenRows, QuadraticTrace, SpreadRows, TotalRows
 from sodgp.linalg import Jitter
 
 __all__ = ["Conditional", "condition"]
@@ -77,6 +77,13 @@ class Conditional:
         """A' w [..., T, B, D] and V [..., B], in one pass forward and one back."""
         f, explained = HiddenRows.apply(self.factor.E, self.factor.inverse_value, self.K_sb, w)
         return f, (self.k_bb - explained).clamp_min(0.0)
+
+    def rows_under(
+        self, mean: Float[Tensor, "*batch T M P"], factor: Float[Tensor, "*batch T P M M"]
+    ) -> tuple[Tensor, Tensor]:
+        """For w ~ N(mean_p, factor_p factor_p'): means A' w and variances V_n + |factor_p' A_n|^2, [..., T, B, P]."""
+        f, explained = SpreadRows.apply(self.factor.E, self.factor.inverse_value, self.K_sb, mean, factor)
+        return f, (self.k_bb.unsqueeze(-1) - explained).clamp_min(0.0)
 
     def totals_under(
         self, mean: Float[Tensor, "*batch T M P"], factor: Float[Tensor, "*batch T P M M"]

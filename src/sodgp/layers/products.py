@@ -65,6 +65,45 @@ class TotalRows(torch.autograd.Function):
         return -(H @ gram) - (w @ q.mT).sum_to_size(gram.shape), None, grad_K, q
 
 
+class SpreadRows(torch.autograd.Function):
+    """(E, L^-1, K, w, F) -> A' w and A_n' (I - F_p F_p') A_n, with A = L^-1 K: two products forward, two back.
+
+    Shapes: E and L^-1 [..., T, M, M], K [..., T, M, B], w [..., T, M, P], F [..., T, P, M, M] -> [..., T, B, P] twice.
+    Where w has the covariance F_p F_p', the second is what the values at the subset explain of the variance of row n.
+    Outputs go in groups, as in `OutputVariances`, with two products for each.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, E: Tensor, L_inv: Tensor, K: Tensor, w: Tensor, F: Tensor) -> tuple[Tensor, Tensor]:
+        """A is kept for the way back."""
+        A = L_inv @ K
+        S = torch.eye(A.shape[-2], dtype=A.dtype, device=A.device) - F @ F.mT
+        ctx.save_for_backward(L_inv, A, w, F, S)
+        rows = A.unsqueeze(-3)
+        explained = [(S_g @ rows).mul_(rows).sum(-2) for S_g in S.split(_group(A), -3)]
+        return A.mT @ w, torch.cat(explained, -2).mT
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad_f: Tensor, grad_x: Tensor) -> tuple[Tensor, None, Tensor, Tensor, Tensor]:
+        """With A_p = A diag(grad_p) and G_p = A_p A': grad_K = L^-T (w grad_f' + 2 sum_p S_p A_p), grad_F = -2 G_p F_p.
+
+        G_p also spares the factor a product of its own: grad_E = -w (A grad_f)' - 2 sum_p S_p G_p.
+        """
+        L_inv, A, w, F, S = ctx.saved_tensors
+        size, grad_w, left = _group(A), A @ grad_f, 2.0 * (L_inv.mT.unsqueeze(-3) @ S)
+        grad_K, grams = None, []
+        for left_g, grad_g in zip(left.split(size, -3), grad_x.mT.split(size, -2), strict=True):
+            A_g = A.unsqueeze(-3) * grad_g.unsqueeze(-2)
+            grams.append(A_g @ A.mT.unsqueeze(-3))
+            # The sum over the group's outputs is the inner axis of one product.
+            part = left_g.transpose(-3, -2).flatten(-2) @ A_g.flatten(-3, -2)
+            grad_K = part if grad_K is None else grad_K.add_(part)
+        G = torch.cat(grams, -3)
+        grad_E = -(w @ grad_w.mT) - 2.0 * (S @ G).sum(-3)
+        return grad_E, None, _add_outer(torch.as_tensor(grad_K), L_inv.mT @ w, grad_f), grad_w, -2.0 * (G @ F)
+
+
 class QuadraticTrace(torch.autograd.Function):
     """(G, F) -> tr(F_p' G F_p) for a symmetric G: [..., M, M] and [..., P, M, M] -> [..., P]."""
 

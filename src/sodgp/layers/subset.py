@@ -207,8 +207,8 @@ class SubsetLayer(gpytorch.Module):
             Label noise v, for all rows or for each.
         """
         cond, q_hat, mean_b = self._label_informed(points, y_s, noise_variance)
-        mean, variance = _at_rest(cond, q_hat.w, mean_b)
-        return Posterior(q_hat.mean, q_hat.relative_variance.unsqueeze(-2), mean, variance, q_hat.kl)
+        mean, variance = cond.rows_under(*q_hat.w)
+        return Posterior(q_hat.mean, q_hat.relative_variance.unsqueeze(-2), mean_b + mean, variance, q_hat.kl)
 
     def label_informed_totals(self, points: Points, y_s: Tensor, noise_variance: Tensor) -> Posterior:
         """As `label_informed`, variances summed over rows, [..., T, 1, P]: what a Gaussian bound needs, for less."""
