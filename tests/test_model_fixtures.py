@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from sodgp import DeepGPRegressor
+from sodgp import DeepGPEnsemble, DeepGPRegressor
 from sodgp.io import FORMAT_VERSION
 
 FIXTURES = Path(__file__).parent / "fixtures"
@@ -42,6 +42,17 @@ def test_an_old_file_predicts_what_it_always_did(version, name, tmp_path):
     # Saved again, it is of the present version.
     model.save(tmp_path / "again.sodgp")
     np.testing.assert_array_equal(DeepGPRegressor.load(tmp_path / "again.sodgp").predict(rows), mean)
+
+
+@pytest.mark.parametrize("version", [v for v in VERSIONS if v > 1])
+def test_an_old_ensemble_predicts_what_it_always_did(version):
+    rows = pd.DataFrame(EXPECTED[version]["rows"], columns=["temperature", "slope"])
+    assert EXPECTED[version]["ensembles"]
+    for name, stored in EXPECTED[version]["ensembles"].items():
+        ensemble = DeepGPEnsemble.load(FIXTURES / f"model-v{version}-{name}")
+        mean, std = ensemble.predict(rows, return_std=True)
+        np.testing.assert_allclose(mean, stored["mean"], rtol=1e-8)
+        np.testing.assert_allclose(std, stored["std"], rtol=1e-8)
 
 
 def test_an_old_model_is_overwritten_like_any_other(tmp_path):
