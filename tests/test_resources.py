@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+
 import numpy as np
 import pytest
 import torch
@@ -36,6 +38,7 @@ def make(**options):
 
 def peak(action):
     """Bytes that PyTorch held at once."""
+    gc.collect()  # not in the middle of the action: what earlier tests left behind would count as given back by it
     with torch.profiler.profile(profile_memory=True, activities=[torch.profiler.ProfilerActivity.CPU]) as profile:
         action()
     events = [event for event in profile.profiler.kineto_results.events() if event.name() == "[memory]"]
