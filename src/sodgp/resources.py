@@ -144,7 +144,10 @@ def training_bytes(
     if coupling == "marginal":
         scratch = 1.5 * min(T * M * B * max(widths), _GROUP)
     elif coupling == "joint":
-        scratch = 1.3 * T * max(widths[:-1], default=0) * (M + B) ** 2
+        # The first layer's covariance has no samples; of every further one several copies wait for the way back.
+        hidden = len(widths) - 1
+        copies = 1.3 if hidden < 2 else 6.6 + 1.7 * (hidden - 2)
+        scratch = copies * T * max(widths[:-1], default=0) * (M + B) ** 2
     elif inference.name == "mean_field":
         scratch = 2.0 * min(n_rows * M * M / 2, _GROUP)
     element = torch.empty((), dtype=architecture.dtype).element_size()
