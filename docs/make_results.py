@@ -13,8 +13,9 @@ import re
 import shutil
 import statistics
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from sodgp.bench.cells import Cell, read_cells, row_label
 from sodgp.bench.table import Entry, Number, build, paper_numbers, row_order, summarise
@@ -22,7 +23,10 @@ from sodgp.bench.table import Entry, Number, build, paper_numbers, row_order, su
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "benchmarks" / "results"
 IMAGES = ROOT / "docs" / "images"
-PAGES = (ROOT / "docs" / "results.md", ROOT / "README.md")
+PAGES = (ROOT / "docs" / "results.md", ROOT / "docs" / "accuracy.md", ROOT / "README.md")
+ACCURACY_SETS = ("boston", "energy", "concrete", "winered", "protein", "naval")
+# Splits that every variant of the ablation has.
+ABLATION_SPLITS = 3
 PICTURES = ("results-rmse.png", "results-curves.png", "subsets-nlpp.png")
 
 
@@ -85,6 +89,71 @@ def defaults() -> str:
     return table(["test NLPP (RMSE)", *columns], [*rows, row])
 
 
+def ablation() -> str:
+    """NLPP and CRPS of the variants on validation rows, over the splits that all of them have."""
+    rows = []
+    for variant in _variants("validation"):
+        row = [variant]
+        for data in ACCURACY_SETS:
+            record = _accuracy("validation", data, variant)
+            if record is None:
+                row.append("-")
+                continue
+            nlpp, crps = (statistics.fmean(record[name][:ABLATION_SPLITS]) for name in ("nlpp", "crps"))
+            row.append(f"{nlpp:.3f} ({_short(crps)})")
+        rows.append(row)
+    return table(["validation NLPP (CRPS)", *ACCURACY_SETS], rows)
+
+
+def efforts() -> str:
+    """Test NLPP of the efforts beside what one would use instead."""
+    return table(["test NLPP", *ACCURACY_SETS], _efforts(lambda scores: _with_error(scores["nlpp"])))
+
+
+def effort_errors() -> str:
+    """Test CRPS, RMSE and coverage of the same."""
+
+    def entry(scores: Mapping[str, Sequence[float]]) -> str:
+        crps, rmse, covered = (statistics.fmean(scores[name]) for name in ("crps", "rmse", "coverage_90"))
+        return f"{_short(crps)}, {_short(rmse)}, {100 * covered:.0f} %"
+
+    return table(["CRPS, RMSE, coverage of 90 % intervals", *ACCURACY_SETS], _efforts(entry))
+
+
+def _efforts(entry: Callable[[Mapping[str, Sequence[float]]], str]) -> list[list[str]]:
+    rows = []
+    for variant in _variants("test"):
+        found = [_accuracy("test", data, variant) for data in ACCURACY_SETS]
+        rows.append([variant, *("-" if record is None else entry(record) for record in found)])
+    peers = read_cells(RESULTS / "default")
+    for method, label in (("exact", "exact GP"), ("ngboost", "NGBoost"), ("gpytorch", "GPyTorch's deep GP")):
+        row = [label]
+        for data in ACCURACY_SETS:
+            own = [cell.results for cell in peers if (cell.key.method, cell.key.data) == (method, data)]
+            row.append(entry({name: [result[name] for result in own] for name in own[0]}) if len(own) > 1 else "-")
+        if set(row[1:]) != {"-"}:
+            rows.append(row)
+    return rows
+
+
+def _variants(stage: str) -> list[str]:
+    """Names of the variants with results, in the order of their list."""
+    sys.path.insert(0, str(ROOT))
+    from benchmarks.accuracy.variants import VARIANTS
+
+    return [v for v in VARIANTS if any(_accuracy(stage, data, v) for data in ACCURACY_SETS)]
+
+
+def _accuracy(stage: str, data: str, variant: str) -> dict[str, Any] | None:
+    path = RESULTS / "accuracy" / stage / f"{data}-{variant.replace(' ', '_')}.json"
+    return json.loads(path.read_text()) if path.exists() else None
+
+
+def _short(value: float) -> str:
+    """Three decimals, or three digits of what is smaller."""
+    return f"{value:.3f}" if value >= 0.01 else f"{value:.2e}"
+
+
 def _with_error(values: Sequence[float]) -> str:
     """Mean and standard error."""
     return f"{statistics.fmean(values):.3f} ± {statistics.stdev(values) / len(values) ** 0.5:.3f}"
@@ -105,7 +174,14 @@ def _entry(entry: Entry) -> str:
     return (f"**{ours}**" if entry.is_best else ours) + paper
 
 
-TABLES = {"nlpp": nlpp, "picked": picked, "defaults": defaults}
+TABLES = {
+    "nlpp": nlpp,
+    "picked": picked,
+    "defaults": defaults,
+    "ablation": ablation,
+    "efforts": efforts,
+    "effort_errors": effort_errors,
+}
 
 
 def filled(page: str) -> str:

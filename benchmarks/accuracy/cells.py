@@ -12,10 +12,12 @@ import numpy as np
 
 from benchmarks.accuracy.variants import VARIANTS
 from sodgp import DeepGPRegressor, metrics
+from sodgp.bench.machine import origin
 from sodgp.data import load, paper_split
 from sodgp.errors import NumericalError
 from sodgp.predictive import GaussianMixture
 from sodgp.replicates import fit_replicates
+from sodgp.validation import resolve_device
 
 DATA_SETS = ("boston", "energy", "concrete", "winered", "protein", "naval")
 STAGES = ("validation", "test")
@@ -65,14 +67,14 @@ def compute(cell: Cell, *, device: str, splits: int = N_SPLITS, compile: bool = 
         for member in range(variant.members)
     ]
     record: dict[str, Any] = {"cell": asdict(cell), "options": variant.written, "members": variant.members}
-    record["splits"] = splits
+    record |= {"splits": splits, "origin": origin(resolve_device(device))}
     began = time.perf_counter()
     try:
         train = [train for train, _ in rows for _ in range(variant.members)]
         fit_replicates(models, [(table.X[part], table.y[part]) for part in train])
     except NumericalError as error:
         return {**record, "error": str(error), "seconds": time.perf_counter() - began}
-    record |= {"seconds": time.perf_counter() - began, "device": device}
+    record["seconds"] = time.perf_counter() - began
     record["rollbacks"] = sum(model.history_.rollbacks for model in models)
     scores = []
     for split, (_, held_out) in enumerate(rows):
