@@ -9,7 +9,7 @@ import torch
 from cuda_on_threads import build, needs_a_compiler, pointer
 
 from sodgp import cuda_factor, factor, nvrtc
-from sodgp.cuda_factor import LARGEST, THREADS, factor_pair, fits
+from sodgp.cuda_factor import LARGEST, THREADS, agrees, factor_pair, fits
 from sodgp.errors import CholeskyError
 from sodgp.factor import factorise
 from sodgp.linalg import Climbs, Jitter, counting, inverse_triangular
@@ -82,12 +82,26 @@ def test_a_matrix_that_the_kernel_refuses_climbs(monkeypatch):
         factorise(-K, Jitter(1e-12))
 
 
+def test_a_kernel_that_is_wrong_is_found_out():
+    like = torch.empty((), dtype=torch.float64)
+    assert agrees(cuda_factor._by_library, 16, like)
+    assert agrees(cuda_factor._by_library, 32, like.float())
+    for wrong in (
+        lambda L, L_inv, info: (L + 1e-6, L_inv, info),
+        lambda L, L_inv, info: (L, 1.001 * L_inv, info),
+        lambda L, L_inv, info: (L, L_inv, 0 * info),
+    ):
+        assert not agrees(lambda K, wrong=wrong: wrong(*cuda_factor._by_library(K)), 16, like)
+
+
 def test_without_the_compiler_library_there_is_no_kernel(monkeypatch):
+    nvrtc.load.cache_clear()
     monkeypatch.setattr(torch.version, "cuda", "999.0")
     assert nvrtc.load(SOURCE, "sodgp_factor", 0, REAL="double", TILES=1) is None
     monkeypatch.setattr(torch.version, "cuda", None)
     assert nvrtc.load(SOURCE, "sodgp_factor", 0, REAL="float", TILES=1) is None
     assert not fits(matrices(4))
+    nvrtc.load.cache_clear()  # on a GPU the next tests want a kernel
 
 
 # In a process of its own: the tests' run-time check of shapes cannot be compiled.

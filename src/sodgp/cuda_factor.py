@@ -6,6 +6,8 @@ what the device can do at the sizes of a subset.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import cache, partial
 from pathlib import Path
 
 import torch
@@ -42,14 +44,7 @@ def factor_pair(K: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         The first minor that is not positive definite, counted from 1; 0 where all are.
     """
     kernel = _kernel(K) if fits(K) else None
-    if kernel is None:
-        return _by_library(K)
-    K = K.contiguous()
-    U, L_inv = torch.empty_like(K), torch.empty_like(K)
-    info = torch.empty(K.shape[:-2], dtype=torch.int32, device=K.device)
-    with torch.cuda.device(K.device):
-        kernel((info.numel(), 1), THREADS, [K, U, L_inv, info, K.shape[-1]])
-    return U.mT, L_inv, info
+    return _by_library(K) if kernel is None else _by_kernel(kernel, K.contiguous())
 
 
 @factor_pair.register_fake
@@ -59,7 +54,35 @@ def _(K: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def _kernel(K: Tensor) -> Kernel | None:
-    return load(_SOURCE, "sodgp_factor", K.get_device(), REAL=_REAL[K.dtype], TILES=-(-K.shape[-1] // 16))
+    return _tried(K.get_device(), K.dtype, -(-K.shape[-1] // 16))
+
+
+@cache
+def _tried(device: int, dtype: torch.dtype, tiles: int) -> Kernel | None:
+    """The kernel, once it has done on this device what the library does: nobody would notice wrong numbers later."""
+    kernel = load(_SOURCE, "sodgp_factor", device, REAL=_REAL[dtype], TILES=tiles)
+    if kernel is None:
+        return None
+    like = torch.empty((), dtype=dtype, device=f"cuda:{device}")
+    return kernel if agrees(partial(_by_kernel, kernel), 16 * tiles, like) else None
+
+
+def agrees(pair: Callable[[Tensor], tuple[Tensor, Tensor, Tensor]], size: int, like: Tensor) -> bool:
+    """Whether a function factorises matrices of this size as the library does, and tells bad ones."""
+    root = torch.randn(3, size, size, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    K = (root @ root.mT / size + torch.eye(size, dtype=torch.float64)).to(like)
+    close = torch.finfo(K.dtype).eps ** 0.5
+    pairs = zip(pair(K)[:2], _by_library(K)[:2], strict=True)
+    good = all(torch.allclose(ours, theirs, close, close) for ours, theirs in pairs)
+    return good and bool((pair(-K)[2] == 1).all())
+
+
+def _by_kernel(kernel: Kernel, K: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    U, L_inv = torch.empty_like(K), torch.empty_like(K)
+    info = torch.empty(K.shape[:-2], dtype=torch.int32, device=K.device)
+    with torch.cuda.device(K.device):
+        kernel((info.numel(), 1), THREADS, [K, U, L_inv, info, K.shape[-1]])
+    return U.mT, L_inv, info
 
 
 def _by_library(K: Tensor) -> tuple[Tensor, Tensor, Tensor]:

@@ -99,15 +99,14 @@ def _text(library: ctypes.CDLL, what: str, program: ctypes.c_void_p) -> bytes:
 
 
 def _nvrtc(version: str) -> ctypes.CDLL:
-    name = f"libnvrtc.so.{version}"
-    # By its name where PyTorch has loaded it or the system has it, else beside PyTorch.
-    packages = Path(torch.__file__).parents[1]
-    for place in (name, *packages.glob(f"nvidia/*/lib/{name}"), *packages.glob(f"torch/lib/{name}")):
-        try:
-            return ctypes.CDLL(str(place))
-        except OSError:
-            continue
-    raise OSError(f"{name} was not found")
+    """The library beside PyTorch, else the system's."""
+    name, packages = f"libnvrtc.so.{version}", Path(torch.__file__).parents[1]
+    for place in (*packages.glob(f"nvidia/*/lib/{name}"), *packages.glob(f"torch/lib/{name}")):
+        # Up to 13.0 it looks for this part of itself in the system's folders alone, and takes it where it is loaded.
+        for part in place.parent.glob("libnvrtc-builtins.so.*"):
+            ctypes.CDLL(str(part))
+        return ctypes.CDLL(str(place))
+    return ctypes.CDLL(name)
 
 
 def _load(binary: bytes, name: str) -> Kernel:

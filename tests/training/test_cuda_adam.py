@@ -8,7 +8,7 @@ from cuda_on_threads import build, needs_a_compiler, pointer
 from torch import nn
 
 from sodgp.training import cuda_adam
-from sodgp.training.cuda_adam import CHUNK, TENSORS, THREADS, CudaAdam, Tensors, describe
+from sodgp.training.cuda_adam import CHUNK, TENSORS, THREADS, CudaAdam, Tensors, agrees, describe
 from sodgp.training.guards import GuardedAdam
 
 SHAPES = [(3,), (), (12, CHUNK // 10)]
@@ -101,7 +101,28 @@ def test_what_the_kernels_cannot_do_is_left_to_pytorch(monkeypatch):
     assert not kernels.step({**group, "params": [parameter] * (TENSORS + 1)}, {parameter: good})
     monkeypatch.setattr(cuda_adam, "load", lambda *_, **__: None)
     assert not kernels.step(group, {parameter: good})
+    cuda_adam._tried.cache_clear()
     assert GuardedAdam([parameter], RATE)._kernels is None
+
+
+@pytest.mark.parametrize("fault", [None, "rate", "refusal"])
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+def test_kernels_that_are_wrong_are_found_out(dtype, fault):
+    refused = torch.zeros(())
+
+    def step(rows, rate, constants):
+        ((parameter, gradient, mean, square, count),) = rows
+        if fault != "refusal" and not gradient.isfinite().all():
+            refused.add_(1)
+            return
+        beta1, beta2, eps = constants
+        count.add_(1)
+        mean.lerp_(gradient, 1 - beta1)
+        square.mul_(beta2).addcmul_(gradient, gradient, value=1 - beta2)
+        size = rate / (1 - beta1**count) * (1.1 if fault == "rate" else 1.0)
+        parameter.sub_(size * mean / ((square / (1 - beta2**count)).sqrt() + eps))
+
+    assert agrees(step, refused, dtype) == (fault is None)
 
 
 # ----- on a GPU

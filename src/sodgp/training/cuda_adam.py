@@ -7,14 +7,15 @@ GPU's hundred processors busy.
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from sodgp.nvrtc import load
+from sodgp.nvrtc import Kernel, load
 
 TENSORS = 64  # by value: an argument of a kernel may have 4,096 bytes
 THREADS = 256
@@ -22,6 +23,10 @@ CHUNK = 1024
 _REAL = {torch.float64: "double", torch.float32: "float"}
 _SOURCE = Path(__file__).with_suffix(".cu")
 _Pointers = ctypes.c_void_p * TENSORS
+
+# Guard and Adam; and a parameter with its gradient, mean, square and step.
+Kernels = tuple[Kernel, Kernel]
+Row = tuple[Tensor, ...]
 
 
 class Tensors(ctypes.Structure):
@@ -39,7 +44,7 @@ class Tensors(ctypes.Structure):
     )
 
 
-def describe(rows: list[tuple[Tensor, ...]]) -> Tensors:
+def describe(rows: Sequence[Row]) -> Tensors:
     """The structure of (parameter, gradient, mean, square, step), one row each."""
     tensors = Tensors(count=len(rows))
     blocks = 0
@@ -84,20 +89,48 @@ class CudaAdam:
         rate = group["lr"]
         if dtype not in _REAL or not _is_float(rate, device) or not all(_plain(row, dtype, device) for row in rows):
             return False
-        macros = {"REAL": _REAL[dtype], "TENSORS": TENSORS}
-        guard, adam = (
-            load(_SOURCE, name, owners[0].get_device(), **macros) for name in ("sodgp_adam_guard", "sodgp_adam")
-        )
-        if guard is None or adam is None:
+        kernels = _tried(owners[0].get_device(), dtype)
+        if kernels is None:
             return False
+        self.launch(kernels, rows, rate, (*group["betas"], group["eps"]))
+        return True
+
+    def launch(self, kernels: Kernels, rows: Sequence[Row], rate: Tensor, constants: Sequence[float]) -> None:
+        """One step with these kernels; the constants are Adam's betas and eps."""
         tensors = describe(rows)
         grid = (tensors.first[len(rows)], 1)
-        if self._parts.dtype != dtype or self._parts.numel() < grid[0]:
-            self._parts = torch.empty(grid[0], dtype=dtype, device=device)
-        with torch.cuda.device(device):
+        like = rows[0][0]
+        if self._parts.dtype != like.dtype or self._parts.numel() < grid[0]:
+            self._parts = torch.empty(grid[0], dtype=like.dtype, device=like.device)
+        guard, adam = kernels
+        with torch.cuda.device(like.device):
             guard(grid, THREADS, [tensors, self._parts, self._arrived, self._refusal, self._refused])
-            adam(grid, THREADS, [tensors, self._refusal, rate, *group["betas"], group["eps"]])
-        return True
+            adam(grid, THREADS, [tensors, self._refusal, rate, *constants])
+
+
+@cache
+def _tried(device: int, dtype: torch.dtype) -> Kernels | None:
+    """Both kernels, once they have done on this device what Adam does: nobody would notice wrong steps later."""
+    macros = {"REAL": _REAL[dtype], "TENSORS": TENSORS}
+    guard, adam = (load(_SOURCE, name, device, **macros) for name in ("sodgp_adam_guard", "sodgp_adam"))
+    if guard is None or adam is None:
+        return None
+    refused = torch.zeros((), device=f"cuda:{device}")
+    step = partial(CudaAdam(refused).launch, (guard, adam))
+    return (guard, adam) if agrees(step, refused, dtype) else None
+
+
+def agrees(step: Callable[[Sequence[Row], Tensor, Sequence[float]], None], refused: Tensor, dtype: torch.dtype) -> bool:
+    """Whether a function takes the fifth step of Adam, with both constants one half, and refuses another."""
+    numbers = torch.linspace(0.1, 1.0, CHUNK + 1, dtype=dtype, device=refused.device)
+    parameter, mean, square, count = numbers.clone(), 0.5 * numbers, numbers.square(), torch.full_like(refused, 4.0)
+    for gradient in (numbers, numbers / 0.0):
+        step([(parameter, gradient, mean, square, count)], torch.full_like(refused, 0.25), (0.5, 0.5, 0.0))
+    wanted = 0.75 * numbers, numbers.square(), numbers - 0.25 * 0.75 / (1.0 - 0.5**5) ** 0.5
+    close = torch.finfo(dtype).eps ** 0.5
+    pairs = zip((mean, square, parameter), wanted, strict=True)
+    good = all(torch.allclose(ours, theirs, close, close) for ours, theirs in pairs)
+    return good and (float(count), float(refused)) == (5.0, 1.0)
 
 
 def _plain(row: tuple[Tensor, ...], dtype: torch.dtype, device: torch.device) -> bool:
