@@ -71,10 +71,10 @@ def picked() -> str:
 
 
 def defaults() -> str:
-    """Our defaults, with subsets of their and of other sizes, beside an exact GP, on the paper's splits."""
+    """Two layers trained on the bound, with subsets of several sizes, beside an exact GP, on the paper's splits."""
     columns = ("boston", "energy", "concrete", "winered", "protein")
     rows = []
-    for size, label in ((50, "M = 50"), (100, "M = 100, the default"), (200, "M = 200")):
+    for size, label in ((50, "M = 50"), (100, "M = 100"), (200, "M = 200")):
         row = [f"sodgp, {label}"]
         for data in columns:
             cell = json.loads((RESULTS / "subsets" / "cells" / f"{data}-kmeans-{size}.json").read_text())
