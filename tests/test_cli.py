@@ -411,7 +411,7 @@ def test_a_checkpoint_is_resumed_and_of_other_options_refused(go, table):
     before = DeepGPRegressor.load("m.sodgp").predict(table[["a", "b", "z"]])
     go(*fit, "--resume", *QUICK)
     np.testing.assert_array_equal(DeepGPRegressor.load("m.sodgp").predict(table[["a", "b", "z"]]), before)
-    assert "n_layers=2 then, 3 now" in go(*fit, "--resume", "--layers", "3", *QUICK, code=1).stderr
+    assert "n_layers=3 then, 2 now" in go(*fit, "--resume", "--layers", "2", *QUICK, code=1).stderr
     assert "set checkpoint" in go("fit", "data.csv", "--target", "y", "--out", "n.sodgp", "--resume", code=2).stderr
 
 

@@ -65,7 +65,7 @@ def test_a_list_of_widths_has_one_for_each_hidden_layer():
 def test_the_papers_family_warns_of_narrow_layers(width):
     with pytest.warns(NumericalWarning, match="badly conditioned"):
         configuration(parameterization="paper", hidden_width=width).hidden_widths(8)
-    assert configuration(parameterization="paper", hidden_width=3).hidden_widths(8) == [3]
+    assert configuration(parameterization="paper", hidden_width=3).hidden_widths(8) == [3, 3]
 
 
 @pytest.mark.parametrize(
@@ -108,12 +108,22 @@ def test_dtype_and_initial_values():
     assert configuration().initialization == Initialization()
 
 
+def test_the_objective_is_the_bound_with_few_rows_and_the_predictive_density_with_many():
+    def weight(rows, **options):
+        return Configuration.from_estimator(DeepGPRegressor(**options)).method(rows).predictive_weight
+
+    assert [weight(rows) for rows in (499, 500, 10**6)] == [0.0, 1.0, 1.0]
+    assert weight(10, predictive_weight=0.3) == weight(1000, predictive_weight=0.3) == 0.3
+    assert weight(1000, predictive_weight=0) == 0.0
+    assert weight(1000, inference="dsvi") == 0.0
+
+
 def test_efforts_decide_what_is_left_open():
     def resolved(rows=1000, **options):
         configuration = Configuration.from_estimator(DeepGPRegressor(**options))
         return configuration.subset_rows(rows), configuration.max_iter
 
-    assert resolved() == (100, 1000)
+    assert resolved() == (100, 800)
     assert resolved(effort="quick") == (50, 300)
     assert resolved(effort="thorough") == (200, 3000)
     assert resolved(rows=60, effort="thorough") == (30, 3000)

@@ -46,7 +46,7 @@ def test_learned_inducing_inputs_count():
     free, fixed = (
         make(inference="dsvi", learn_inducing_inputs=flag, max_iter=1).fit(X, Y).n_parameters_ for flag in (True, False)
     )
-    assert free - fixed == 2 * 10 * 2
+    assert free - fixed == 3 * 10 * 2
 
 
 def test_training_raises_the_bound_and_fits():

@@ -254,7 +254,7 @@ def test_newer_version_is_named(folder):
         ("format_version", 0),
         ("estimator", "os.system"),
         ("parameters", []),
-        ("parameters__n_layers", 3),
+        ("parameters__n_layers", 2),
         ("parameters__n_layers", 10**9),
         ("parameters__nonsense", 1),
         ("parameters__kernel", "sodgp.evil"),

@@ -218,7 +218,7 @@ def test_warps_that_cannot_be_drawn(model, tabular, ax):
     with pytest.raises(InputError, match="one input"):
         plots.plot_hidden(tabular, x, ax=ax)
     with pytest.raises(InputError, match="not a hidden layer"):
-        plots.plot_warp(tabular, 2, ax=ax)
+        plots.plot_warp(tabular, 3, ax=ax)
     with pytest.raises(InputError, match="column 3 does not exist"):
         plots.plot_warp(tabular, inputs=(0, 3), ax=ax)
     with pytest.raises(InputError, match="output=1 does not exist"):
@@ -258,8 +258,8 @@ def test_relevance_is_the_inverse_lengthscale(tabular, ax):
     assert "1 shorter bars left out" in ax.get_xlabel()
     plots.plot_relevance(tabular, 2, ax=(second := Figure().subplots()))
     assert all(text.get_text().startswith("z") for text in second.get_yticklabels())
-    with pytest.raises(InputError, match="layer=3 does not exist"):
-        plots.relevance(tabular, 3)
+    with pytest.raises(InputError, match="layer=4 does not exist"):
+        plots.relevance(tabular, 4)
     same = DeepGPRegressor(kernel="rbf-iso", max_iter=1, subset_size=8).fit(FRAME[:40], Y[:40])
     with pytest.raises(InputError, match="cannot tell them apart"):
         plots.relevance(same)

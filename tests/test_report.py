@@ -86,7 +86,8 @@ def test_the_page_is_whole_and_needs_nothing(page):
     assert all(address.startswith("data:image/svg+xml;base64,") for address in found.addresses)
     assert len(found.identities) == len(set(found.identities))
     names = ["coverage-0", "pit-0", "predictions-0", "residuals-0", "importance-0"]
-    assert figures(found) == [*names, "relevance-1", "relevance-2", "subset", "history", "hidden-1"]
+    layers = ["relevance-1", "relevance-2", "relevance-3", "subset", "history", "hidden-1", "hidden-2"]
+    assert figures(found) == names + layers
     for name in ("glance", "warnings", "scores", "relevance", "data", "model"):
         assert name in found.identities
     assert "@media print" in page
@@ -313,7 +314,7 @@ def test_a_browser_shows_every_figure_on_a_phone_and_on_a_desk(page, tmp_path):
     for answer in found:
         assert answer["scroll"] <= answer["width"], answer
         assert answer["wide"] == []
-        assert answer["images"] == answer["shown"] == 10
+        assert answer["images"] == answer["shown"] == 12
         assert answer["blank"] == 0
         assert answer["alone"] == 1  # the probe itself
 

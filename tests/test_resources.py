@@ -20,14 +20,15 @@ X = RNG.standard_normal((400, 6))
 Y = np.sin(X[:, 0]) + X[:, 1]
 NEW = RNG.standard_normal((500, 6))
 METHODS = {
-    "sod": {},
+    "sod": {"n_layers": 2},
     "sod-3": {"n_layers": 3},
+    "predictive": {"n_layers": 3, "predictive_weight": 1.0},
     "sod-1": {"n_layers": 1},
     "marginal": {"coupling": "marginal", "n_layers": 3},
     "joint": {"coupling": "joint", "batch_size": 250, "n_layers": 2},
     "joint-3": {"coupling": "joint", "batch_size": 150, "n_layers": 3},
     "joint-4": {"coupling": "joint", "batch_size": 150, "n_layers": 4},
-    "dsvi": {"inference": "dsvi"},
+    "dsvi": {"inference": "dsvi", "n_layers": 2},
     "svgp": {"inference": "dsvi", "n_layers": 1},
     "mean_field": {"inference": "mean_field"},
     "sghmc": {"inference": "sghmc", "n_posterior_samples": 10, "thinning": 1},

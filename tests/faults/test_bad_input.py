@@ -291,7 +291,7 @@ OUT_OF_RANGE = [
     ("n_layers", 0),
     ("n_layers", 1.5),
     ("hidden_width", 0),
-    ("hidden_width", [2, 2]),
+    ("hidden_width", [2, 2, 2]),
     ("subset_size", 0),
     ("subset_size", 2.5),
     ("kernel", None),

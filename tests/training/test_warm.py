@@ -96,7 +96,7 @@ def test_a_loaded_model_continues(tmp_path):
 @pytest.mark.parametrize(
     "change",
     [
-        {"n_layers": 3},
+        {"n_layers": 2},
         {"hidden_width": 1},
         {"kernel": "matern32"},
         {"parameterization": "paper", "hidden_width": 3},

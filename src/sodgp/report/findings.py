@@ -136,7 +136,7 @@ def _calibration(facts: Facts) -> Iterator[Finding]:
                 "bad" if share < 0.8 else "warn",
                 f"{name}: 90 % intervals hold {100 * share:.0f} % of the observations; the model is too"
                 f" {'sure of itself' if low else 'timid'}.",
-                "Train longer, use an ensemble, or widen the intervals by what the coverage curve says."
+                "Try predictive_weight=0, use an ensemble, or widen the intervals by what the coverage curve says."
                 if low
                 else "Train longer: intervals shrink as the noise is learned.",
             )
