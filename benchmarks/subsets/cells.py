@@ -114,6 +114,7 @@ def _model(cell: Cell, settings: Settings, split: int, device: str) -> DeepGPReg
         subset_size=cell.size,
         reselect_every=settings.reselect_every,
         max_iter=settings.iterations,
+        predictive_weight=0.0,  # the bound, as in all the cells that there are
         device=device,
         random_state=split,
     )

@@ -11,7 +11,7 @@ import torch
 from sodgp import DeepGPRegressor
 from sodgp.draws import TapeDraws
 from sodgp.factor import factorise
-from sodgp.layers.products import Gram, HiddenRows, OutputVariances, QuadraticTrace, TotalRows
+from sodgp.layers.products import Gram, HiddenRows, OutputVariances, QuadraticTrace, SpreadRows, TotalRows
 from sodgp.linalg import Jitter
 from sodgp.rbf import RBFPair
 from sodgp.training.batches import Batcher
@@ -54,6 +54,10 @@ FUNCTIONS = {
         lambda x, k, w: total(*TotalRows.apply((f := factorise(spd(x), Jitter(1e-6))).E, f.inverse_value, k, w)),
         [(2, 4, 4), (2, 4, 5), (2, 4, 3)],
     ),
+    "SpreadRows": (
+        lambda x, k, w, s: total(*SpreadRows.apply((f := factorise(spd(x), Jitter(1e-6))).E, f.inverse_value, k, w, s)),
+        [(2, 4, 4), (2, 4, 5), (2, 4, 3), (2, 3, 4, 4)],
+    ),
     "QuadraticTrace": (lambda g, f: total(QuadraticTrace.apply(spd(g), f)), [(2, 4, 4), (2, 3, 4, 4)]),
     "Gram": (lambda x: total(Gram.apply(x)), [(2, 3, 4, 4)]),
     "OutputVariances": (lambda a, w: total(OutputVariances.apply(a, w)), [(2, 4, 5), (2, 3, 4, 4)]),
@@ -63,6 +67,7 @@ METHODS = {
     "sod, one layer": {"n_layers": 1},
     "sod, marginal, paper": {"coupling": "marginal", "parameterization": "paper", "tie_label_noise": False},
     "sod, joint": {"coupling": "joint"},
+    "sod, predictive": {"predictive_weight": 1.0},
     "sod, heteroscedastic, predictive": {"noise": "heteroscedastic", "predictive_weight": 0.5},
     "dsvi": {"inference": "dsvi"},
     "mean field": {"inference": "mean_field"},

@@ -46,7 +46,7 @@ def test_a_compiled_fit_is_the_plain_fit():
 
 # All functions; without arguments the program also takes every method, alone and replicated, for some minutes.
 FAST = ("L", "L_inv", "times", "transpose_times", "solve", "log_det", "inverse_norm", "HiddenRows", "TotalRows")
-FAST += ("QuadraticTrace", "Gram", "RBFPair", "OutputVariances")
+FAST += ("SpreadRows", "QuadraticTrace", "Gram", "RBFPair", "OutputVariances")
 
 
 def test_gradients_of_compiled_functions_are_the_plain_ones():

@@ -113,10 +113,12 @@ class SubsetOfData:
     def terms(self, model: DeepGP, batch: Batch, draws: Draws) -> Terms:
         """Named terms of eq. (SOD_Elbo), each of shape [*replicates]."""
         points, kls = model.propagate(Points(batch.X_s, batch.X_b), draws, self.coupling)
-        if model.noise_process is None and batch.precision_b is None and not self.predictive_weight:
-            last, rest, subset = _constant_noise(model, points, batch)
-        else:
+        if model.noise_process is not None or batch.precision_b is not None:
             last, rest, subset = self._row_by_row(model, points, batch, draws)
+        elif self.predictive_weight:
+            last, rest, subset = self._for_prediction(model, points, batch)
+        else:
+            last, rest, subset = _constant_noise(model, points, batch)
         terms = {"rest": batch.scale * rest, "subset": subset}
         # Not |=, which the compiler of PyTorch 2.6 cannot follow.
         terms.update({f"kl_{layer}": -kl.mean(-1) for layer, kl in enumerate(kls, start=1)})
@@ -125,30 +127,36 @@ class SubsetOfData:
             terms["kl_noise"] = -model.noise_process.kl().mean(-1)
         return with_log_prior(terms, model)
 
+    def _for_prediction(self, model: DeepGP, points: Points, batch: Batch) -> tuple[Posterior, Tensor, Tensor]:
+        """The last layer and the terms ``rest`` and ``subset`` with one noise, and the rest as it will be scored."""
+        sigma2, v = model.noise_variance[..., None, :], label_noise(model)
+        last = model.last.label_informed(points, batch.y_s, v)
+        rest = mixture_log_density(batch.y_b, last.mean, last.variance + sigma2)
+        if self.predictive_weight < 1.0:
+            expected = total_log_density(batch.y_b, last.mean, last.variance.sum(-2, keepdim=True), sigma2)
+            rest = torch.lerp(expected, rest, self.predictive_weight)
+        return last, rest, total_log_density(batch.y_s, last.subset_mean, v * last.subset_total, sigma2)
+
     def _row_by_row(
         self, model: DeepGP, points: Points, batch: Batch, draws: Draws
     ) -> tuple[Posterior, Tensor, Tensor]:
-        """The last layer and the terms ``rest`` and ``subset`` where every row has a noise or a mixture of its own."""
-        sigma2 = model.noise_variance[..., None, :]
-        if batch.precision_b is not None:
+        """The last layer and the terms ``rest`` and ``subset`` where every row has a noise of its own."""
+        sigma2, process = model.noise_variance[..., None, :], model.noise_process
+        if process is not None:
+            g_s, g_b = process.at(batch.X_s, batch.X_b)
+            v = sigma2 / g_s.precision
+        elif batch.precision_b is not None:
             g_s, g_b = (_known(r) for r in (model.last.label_precision.unsqueeze(-3), batch.precision_b))
             v = label_noise(model)
-        elif model.noise_process is None:
-            g_s = g_b = LogNoise(torch.zeros_like(sigma2), torch.zeros_like(sigma2))
-            v = label_noise(model)
-        else:
-            g_s, g_b = model.noise_process.at(batch.X_s, batch.X_b)
-            v = sigma2 / g_s.precision
         last = model.last.label_informed(points, batch.y_s, v)
         # Relative to the likelihood's noise, which is v unless v is a parameter of its own.
         spread = v / sigma2 * last.subset_total if model.last.has_noise else last.subset_total
         subset = _log_density(batch.y_s, last.subset_mean, 0.0, g_s, sigma2) - 0.5 * spread.sum((-2, -1)).mean(-1)
         rest = _log_density(batch.y_b, last.mean, last.variance, g_b, sigma2)
         if self.predictive_weight:
-            noise = sigma2 if batch.precision_b is None else sigma2 / batch.precision_b
-            if model.noise_process is not None:
-                noise = sigma2 * g_b.draw(draws.rest(batch.y_b.shape[-2], model.n_outputs))
-            predictive = mixture_log_density(batch.y_b, last.mean, last.variance + noise)
+            # Known noise has no variance to draw from.
+            normal = 0.0 if process is None else draws.rest(batch.y_b.shape[-2], model.n_outputs)
+            predictive = mixture_log_density(batch.y_b, last.mean, last.variance + sigma2 * g_b.draw(normal))
             rest = torch.lerp(rest, predictive, self.predictive_weight)
         return last, rest, subset
 

@@ -37,7 +37,7 @@ class LogNoise(NamedTuple):
         """E exp(-g): the expected precision of an observation, relative to 1 / sigma^2."""
         return (0.5 * self.variance - self.mean).exp()
 
-    def draw(self, normal: Tensor) -> Tensor:
+    def draw(self, normal: Tensor | float) -> Tensor:
         """exp(g) for draws of g from standard normal numbers that broadcast to [..., T, N, P]."""
         return (self.mean + self.variance.clamp_min(0.0).sqrt() * normal).exp()
 

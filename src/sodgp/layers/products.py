@@ -92,16 +92,15 @@ class SpreadRows(torch.autograd.Function):
         """
         L_inv, A, w, F, S = ctx.saved_tensors
         size, grad_w, left = _group(A), A @ grad_f, 2.0 * (L_inv.mT.unsqueeze(-3) @ S)
-        grad_K, grams = None, []
+        grad_K, grams = (L_inv.mT @ w) @ grad_f.mT, []
         for left_g, grad_g in zip(left.split(size, -3), grad_x.mT.split(size, -2), strict=True):
             A_g = A.unsqueeze(-3) * grad_g.unsqueeze(-2)
             grams.append(A_g @ A.mT.unsqueeze(-3))
             # The sum over the group's outputs is the inner axis of one product.
-            part = left_g.transpose(-3, -2).flatten(-2) @ A_g.flatten(-3, -2)
-            grad_K = part if grad_K is None else grad_K.add_(part)
+            grad_K.add_(left_g.transpose(-3, -2).flatten(-2) @ A_g.flatten(-3, -2))
         G = torch.cat(grams, -3)
         grad_E = -(w @ grad_w.mT) - 2.0 * (S @ G).sum(-3)
-        return grad_E, None, _add_outer(torch.as_tensor(grad_K), L_inv.mT @ w, grad_f), grad_w, -2.0 * (G @ F)
+        return grad_E, None, grad_K, grad_w, -2.0 * (G @ F)
 
 
 class QuadraticTrace(torch.autograd.Function):
