@@ -82,13 +82,14 @@ def test_jitter(option, dtype, jitter):
 
 
 def test_methods_get_their_options():
-    assert configuration(inference="dsvi", learn_inducing_inputs=False).method() == DoublyStochastic(
+    assert configuration(inference="dsvi", learn_inducing_inputs=False).method(100) == DoublyStochastic(
         learn_inducing_inputs=False
     )
-    sampler = configuration(inference="sghmc", n_posterior_samples=20, thinning=3, step_size=0.2, n_chains=4).method()
+    options = {"n_posterior_samples": 20, "thinning": 3, "step_size": 0.2, "n_chains": 4}
+    sampler = configuration(inference="sghmc", **options).method(100)
     assert isinstance(sampler, StochasticGradientHMC)
     assert (sampler.n_draws, sampler.thinning, sampler.step_size, sampler.n_chains) == (20, 3, 0.2, 4)
-    assert configuration(coupling="joint").method().coupling == "joint"
+    assert configuration(coupling="joint").method(100).coupling == "joint"
 
 
 def test_verbose_adds_a_progress_bar_behind_the_users_callbacks():
@@ -116,6 +117,11 @@ def test_the_objective_is_the_bound_with_few_rows_and_the_predictive_density_wit
     assert weight(10, predictive_weight=0.3) == weight(1000, predictive_weight=0.3) == 0.3
     assert weight(1000, predictive_weight=0) == 0.0
     assert weight(1000, inference="dsvi") == 0.0
+    assert weight(1000, n_layers=1) == 0.0
+    for inference in ("sghmc", "mean_field"):
+        Configuration.from_estimator(DeepGPRegressor(inference=inference, predictive_weight=0.0))
+        with pytest.raises(ConfigurationError, match=r"predictive_weight=0\.5 has no meaning"):
+            Configuration.from_estimator(DeepGPRegressor(inference=inference, predictive_weight=0.5))
 
 
 def test_efforts_decide_what_is_left_open():

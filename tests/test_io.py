@@ -14,7 +14,7 @@ import torch
 from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 
-from sodgp import DeepGPRegressor, atomic, io
+from sodgp import DeepGPEnsemble, DeepGPRegressor, atomic, io
 from sodgp.architecture import Initialization
 from sodgp.errors import ModelFileError, SodgpWarning
 from sodgp.io import FORMAT, JSON_NAME, TENSORS_NAME, Record, read_record, write_record
@@ -156,6 +156,25 @@ def test_what_code_alone_could_restore_is_left_out(tmp_path):
     again = DeepGPRegressor.load(tmp_path / "m")
     assert (again.callbacks, again.random_state, again.subset) == (None, None, "kmeans")
     np.testing.assert_array_equal(again.predict(X), model.predict(X))
+
+
+@pytest.mark.parametrize("rows", [499, 500])
+@pytest.mark.parametrize("kind", ["one fit", "restarts", "known noise", "ensemble"])
+def test_a_fit_with_many_rows_is_read_again(tmp_path, kind, rows):
+    """From 500 rows on the default trains on another objective, which the file does not name."""
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(rows, 2)), rng.normal(size=rows)
+    options = {"subset_size": 5, "max_iter": 2, "random_state": 0, "n_restarts": 2 if kind == "restarts" else 1}
+    model = DeepGPRegressor(**options)
+    if kind == "ensemble":
+        model = DeepGPEnsemble(model, n_members=2, random_state=0)
+    model.fit(X, y, **({"noise_variance": 0.5} if kind == "known noise" else {}))
+    model.save(tmp_path / "m.sodgp")
+    again = type(model).load(tmp_path / "m.sodgp")
+    np.testing.assert_array_equal(again.predict(X[:9]), model.predict(X[:9]))
+    member = again.members_[0] if kind == "ensemble" else again
+    assert member._method.predictive_weight == (rows >= 500)
+    again.save(tmp_path / "again.sodgp")
 
 
 def test_parameters_changed_after_fit_are_refused(tmp_path):

@@ -232,6 +232,20 @@ def test_cross_validation_covers_every_row_once():
     assert found.evaluation.scores()["rmse"].value > np.sqrt(np.mean((model.predict(FRAME[:60]) - Y[:60]) ** 2))
 
 
+def test_folds_train_on_what_the_model_was_trained_on(monkeypatch):
+    """Of 500 rows the default trains for prediction; the 250 of a fold alone would be trained on the bound."""
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(500, 2)), rng.normal(size=500)
+    model = DeepGPRegressor(max_iter=2, subset_size=5, random_state=0).fit(X, y)
+    fitted = []
+    honest = DeepGPRegressor.fit
+    monkeypatch.setattr(DeepGPRegressor, "fit", lambda self, *a: fitted.append(self) or honest(self, *a))
+    found = cross_validated(model, X, y, 2)
+    assert [member._method.predictive_weight for member in fitted] == [1.0, 1.0]
+    assert found.about["objective"] == "predictive"
+    assert any("objective" in words for words in Elements(found.html()).words)
+
+
 @pytest.mark.parametrize("cv", [1, 31, True, 2.5])
 def test_folds_that_make_no_sense(model, cv):
     with pytest.raises(ConfigurationError, match="cv must be an integer from 2 to half of the 60 rows"):

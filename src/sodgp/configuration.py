@@ -39,8 +39,8 @@ from sodgp.validation import check_choice, check_flag, check_integer, check_posi
 
 DTYPES = {"float64": torch.float64, "float32": torch.float32}
 NOISES = ("homoscedastic", "heteroscedastic")
-# From so many rows on, SoD-VI trains for prediction by default: with fewer, and noisy ones, the bound guards better
-# against following the noise.
+# From so many rows on, a deep SoD-VI trains for prediction by default: with fewer, and noisy ones, the bound guards
+# better against following the noise.
 PREDICTIVE_ROWS = 500
 
 
@@ -207,10 +207,11 @@ class Configuration:
             _method=_METHODS[e.inference](e),
         )
 
-    def method(self, n_rows: int = 0) -> Inference:
-        """The inference method, for training on so many rows; how it was trained does not matter afterwards."""
-        if self.weight_by_rows and isinstance(self._method, SubsetOfData) and n_rows >= PREDICTIVE_ROWS:
-            return replace(self._method, predictive_weight=1.0)
+    def method(self, n_rows: int) -> Inference:
+        """The inference method, for training on so many rows."""
+        deep = isinstance(self._method, SubsetOfData) and self.n_layers > 1
+        if self.weight_by_rows and deep and n_rows >= PREDICTIVE_ROWS:
+            return replace(self._method, predictive_weight=1.0)  # type: ignore[type-var]
         return self._method
 
     def reselection(self, subset: Any) -> Reselection | None:
@@ -307,6 +308,8 @@ def _refuse_unused(estimator: Any) -> None:
     parameters = inspect.signature(type(estimator).__init__).parameters
     for name in _UNUSED[estimator.inference]:
         value, default = getattr(estimator, name), parameters[name].default
+        if name == "predictive_weight" and value == 0.0:
+            continue  # nothing is left out: that weight is none
         if value is not default and value != default:
             raise ConfigurationError(
                 f"{name}={value!r} has no meaning for inference={estimator.inference!r}; leave it at {default!r}."

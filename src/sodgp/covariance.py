@@ -24,6 +24,8 @@ from sodgp.rbf import RBFPair
 
 # The smallest squared distance whose root is taken: keeps the gradient of the root finite at equal points.
 _TINY = 1e-30
+# PyTorch 2.11 lost the gradient of `RBFPair` in compiled steps. On a GPU plain operations are compiled just as well.
+_PAIR_COMPILES = torch.__version__ >= "2.13"
 
 
 def covariance(
@@ -69,8 +71,7 @@ def covariance_pair(
     """
     scaled = type(kernel) is ScaleKernel
     base = kernel.base_kernel if scaled else kernel
-    # PyTorch's compiler fuses the plain operations itself, and some of its versions lose the gradient of the pair.
-    if type(base) is not RBFKernel or torch.compiler.is_compiling():
+    if type(base) is not RBFKernel or (torch.compiler.is_compiling() and (Z_s.is_cuda or not _PAIR_COMPILES)):
         return covariance(kernel, Z_s), covariance(kernel, Z_s, Z_b)
     log_variance = kernel.outputscale.log()[..., None, None] if scaled else Z_s.new_zeros(1, 1)
     return RBFPair.apply(_active(kernel, Z_s), _active(kernel, Z_b), base.lengthscale, log_variance)

@@ -7,14 +7,14 @@ what the device can do at the sizes of a subset.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache, partial
+from functools import partial
 from pathlib import Path
 
 import torch
 from torch import Tensor
 
 from sodgp.linalg import inverse_triangular
-from sodgp.nvrtc import Kernel, load
+from sodgp.nvrtc import Kernel, load, once_tried
 
 LARGEST = 128  # rows: more do not fit in a block's registers
 THREADS = 288
@@ -54,17 +54,20 @@ def _(K: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def _kernel(K: Tensor) -> Kernel | None:
-    return _tried(K.get_device(), K.dtype, -(-K.shape[-1] // 16))
+    return once_tried(_tried, K.get_device(), K.dtype, -(-K.shape[-1] // 16))
 
 
-@cache
 def _tried(device: int, dtype: torch.dtype, tiles: int) -> Kernel | None:
     """The kernel, once it has done on this device what the library does: nobody would notice wrong numbers later."""
     kernel = load(_SOURCE, "sodgp_factor", device, REAL=_REAL[dtype], TILES=tiles)
     if kernel is None:
         return None
-    like = torch.empty((), dtype=dtype, device=f"cuda:{device}")
-    return kernel if agrees(partial(_by_kernel, kernel), 16 * tiles, like) else None
+    like, pair = torch.empty((), dtype=dtype, device=f"cuda:{device}"), partial(_by_kernel, kernel)
+    try:
+        # The largest matrices of so many tiles, and the smallest.
+        return kernel if agrees(pair, 16 * tiles, like) and agrees(pair, 16 * tiles - 15, like) else None
+    except RuntimeError:
+        return None
 
 
 def agrees(pair: Callable[[Tensor], tuple[Tensor, Tensor, Tensor]], size: int, like: Tensor) -> bool:

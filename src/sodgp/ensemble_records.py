@@ -61,16 +61,20 @@ def to_record(ensemble: Any) -> Record:
     import sodgp
 
     check_is_fitted(ensemble)
+    strange = {type(member) for member in ensemble.members_} - {DeepGPRegressor}
+    if strange:
+        raise ModelFileError(f"its members are {strange.pop().__name__}, and only DeepGPRegressor can be read again.")
     members = [member_to_record(member) for member in ensemble.members_]
     if ensemble.n_members != len(members):
         raise ModelFileError("n_members was changed after fit; fit the ensemble again, then save it.")
     entries = [member.info for member in members]
     _check_agreement(entries)
+    seed = ensemble.random_state
     info = {
         "library_version": sodgp.__version__,
         "estimator": type(ensemble).__name__,
         "n_members": len(members),
-        "random_state": _seed(int(seed) if isinstance(seed := ensemble.random_state, int | np.integer) else None),
+        "random_state": _seed(int(seed)) if isinstance(seed, int | np.integer) else None,
         "default_members": ensemble.estimator is None,
         "members": entries,
     }

@@ -88,7 +88,7 @@ class DeepGPRegressor(Predictions, MultiOutputMixin, RegressorMixin, BaseEstimat
     predictive_weight : float or None, default=None
         For ``"sod"`` and ``"dsvi"``: from 0, which trains on the lower bound, to 1, which puts the log predictive
         density of the rows outside the subset in the place of their expected log density. None is 1 for ``"sod"``
-        with 500 rows or more, else 0.
+        with several layers and 500 rows or more to train on, else 0.
     learn_inducing_inputs : bool, default=True
         For ``"dsvi"`` and ``"sghmc"``: False keeps the inducing inputs at their k-means start (DSVI*).
     n_posterior_samples, thinning : int, default=100 and 50
@@ -158,7 +158,8 @@ class DeepGPRegressor(Predictions, MultiOutputMixin, RegressorMixin, BaseEstimat
     model_ : DeepGP
         The trained model, in scaled units.
     history_ : History
-        Bound and its named terms over the iterations.
+        Bound, or the objective in its place where `predictive_weight` is above 0, and its named terms over the
+        iterations.
     subset_indices_ : ndarray of shape [M]
         Rows of the training data that form S; the last ones where S has moved.
     subset_size_reason_ : str

@@ -6,13 +6,16 @@ Only NVIDIA's own documented C interfaces are called (NVRTC and the driver): no 
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Sequence
+import logging
+from collections.abc import Callable, Hashable, Sequence
 from functools import cache
 from pathlib import Path
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
 
+T = TypeVar("T")
 Argument = Tensor | int | float | ctypes.Structure
 
 
@@ -70,9 +73,26 @@ def load(source: Path, name: str, device: int, **macros: str | int) -> Kernel | 
         binary, _ = compile_source(library, source.read_text(), options)
         with torch.cuda.device(device):
             return _load(binary, name)
-    except (OSError, RuntimeError, AttributeError):
+    except (OSError, RuntimeError, AttributeError) as error:
         # No such library, a device that it does not know, an older driver: PyTorch's own kernels do the work.
+        logging.getLogger("sodgp").info("no CUDA kernel %s, PyTorch's own do its work: %s", name, error)
         return None
+
+
+_TRIED: dict[tuple[Any, ...], Any] = {}
+
+
+def once_tried(trial: Callable[..., T], *key: Hashable) -> T | None:
+    """What the trial of a kernel gave at its first call with these arguments.
+
+    While a CUDA graph is recorded nothing can be tried: None then, and another chance later.
+    """
+    place = (trial, *key)
+    if place not in _TRIED:
+        if torch.cuda.is_available() and torch.cuda.is_current_stream_capturing():
+            return None
+        _TRIED[place] = trial(*key)
+    return _TRIED[place]
 
 
 def compile_source(library: ctypes.CDLL, source: str, options: Sequence[str]) -> tuple[bytes, str]:

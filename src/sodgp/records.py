@@ -144,9 +144,9 @@ def from_record(cls: type[E], record: Record) -> E:
         config = Configuration.from_estimator(estimator)
     except (ConfigurationError, OverflowError) as error:
         raise ModelFileError(str(error)) from error
-    method = config.method()
     D, P = (whole(info, name, 1, _MAX_DIMENSION) for name in ("input_dim", "n_outputs"))
     M, N = whole(info, "size", 1, _MAX_DIMENSION), whole(info, "n_rows", 1, 2**53)
+    method = config.method(N)
     in_subset = M if method.uses_subset else 0
     expected: dict[str, tuple[int, ...]] = {"subset.X": (in_subset, D), "subset.y": (in_subset, P)}
     for name, shape in expected.items():
@@ -157,7 +157,7 @@ def from_record(cls: type[E], record: Record) -> E:
     strange = sorted(name for name in tensors if name not in known and not name.startswith(_STATE))
     if strange:
         refuse(strange[0][:60], "not part of such a model")
-    model = _rebuild(info, tensors, config, estimator.kernel, D, P, M)
+    model = _rebuild(info, tensors, config, method, estimator.kernel, D, P, M)
 
     estimator.model_ = model.to(device)
     estimator._method = method
@@ -228,6 +228,7 @@ def _rebuild(
     info: Mapping[str, Any],
     tensors: Mapping[str, Tensor],
     config: Configuration,
+    method: Inference,
     kernel: KernelSpec,
     D: int,
     P: int,
@@ -243,7 +244,7 @@ def _rebuild(
     sizes = [D, *widths, P]
     shapes = list(itertools.pairwise(sizes))
     weights = [tensor_of(state, f"layers.{i}.mean.weight", shape, config.dtype) for i, shape in enumerate(shapes)][:-1]
-    _check_vouched(state, config.method(), shapes, M)
+    _check_vouched(state, method, shapes, M)
     architecture = Architecture(
         input_dim=D,
         n_outputs=P,
@@ -263,7 +264,7 @@ def _rebuild(
             refuse(_STATE + precision, "not positive")
         architecture = dataclasses.replace(architecture, known_noise=torch.ones(P), label_precision=known)
     try:
-        model = config.method().build(architecture, None, torch.Generator().manual_seed(0))
+        model = method.build(architecture, None, torch.Generator().manual_seed(0))
     except (ModelFileError, MemoryError):
         raise
     except (ValueError, TypeError, RuntimeError, OverflowError) as error:

@@ -49,10 +49,10 @@ def describe(model: DeepGPRegressor) -> dict[str, Any]:
     -------
     dict
         ``method``, ``n_layers``, ``widths`` (outputs of every layer), ``kernel``, ``inputs``, ``targets``, ``rows``,
-        ``subset_rows`` (inducing points of a layer), ``parameters``, ``bound`` (nats), ``iterations``, ``stopped``,
-        ``rollbacks``, ``jitter_climbs``, ``bad_gradients``, ``safeguards`` (these three in words), ``seconds`` of
-        training, ``noise_std`` of every target, and ``options``, the estimator's
-        arguments.
+        ``subset_rows`` (inducing points of a layer), ``parameters``, ``objective`` (``"bound"``, or ``"predictive"``
+        where the weight of the predictive density is above 0) and its value ``bound`` (nats), ``iterations``,
+        ``stopped``, ``rollbacks``, ``jitter_climbs``, ``bad_gradients``, ``safeguards`` (these three in words),
+        ``seconds`` of training, ``noise_std`` of every target, and ``options``, the estimator's arguments.
 
     Examples
     --------
@@ -77,6 +77,7 @@ def describe(model: DeepGPRegressor) -> dict[str, Any]:
         "rows": n_training_rows(model),
         "subset_rows": int(layers[0].q_mean.shape[-2]),
         "parameters": int(model.n_parameters_),
+        "objective": "predictive" if getattr(model._method, "predictive_weight", 0.0) else "bound",
         "bound": history.bound[-1] if history.bound else None,
         "iterations": int(model.n_iter_),
         "stopped": history.stopped,

@@ -55,6 +55,8 @@ def test_settings_leave_out_what_changes_no_number():
 
 
 def test_methods_without_depth_run_once():
+    keys = Request("default", ["energy"], ["default", "SoD"], splits=[0]).keys()
+    assert [(key.method, key.layers) for key in keys] == [("default", DeepGPRegressor().n_layers), ("SoD", 2)]
     keys = Request("paper", ["energy"], ["SVGP", "exact", "SoD"], [1, 2], [0]).keys()
     assert [(key.method, key.layers) for key in keys] == [("SVGP", 1), ("exact", 1), ("SoD", 1), ("SoD", 2)]
 

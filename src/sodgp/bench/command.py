@@ -55,7 +55,9 @@ def bench_run(
     methods: Annotated[
         str, typer.Option(help="SoD, SoD*, DSVI, DSVI*, SGHMC, SVGP, default, exact, gpytorch, ngboost; with commas.")
     ] = "SoD",
-    layers: Annotated[str, typer.Option(help="GP layers: 2, or 1-4.")] = "2",
+    layers: Annotated[
+        str, typer.Option(help="GP layers: 2, or 1-4. [dim]\\[default: 2, of the method default 3][/]")
+    ] = "",
     splits: Annotated[str, typer.Option(help="Numbers of the paper's splits: 0, or 0-4.")] = "0-4",
     iterations: Annotated[
         int | None, typer.Option(min=1, help="Steps of training. [dim]\\[default: the protocol's][/]")
@@ -94,7 +96,7 @@ def bench_run(
         protocol=protocol.value,
         data=words(data),
         methods=words(methods),
-        layers=numbers("--layers", layers),
+        layers=numbers("--layers", layers) if layers else None,
         splits=numbers("--splits", splits),
         source=source.value,
         iterations=iterations,

@@ -20,6 +20,7 @@ METHODS = (*PAPER_METHODS, "default", *PEERS)
 # One layer, whatever was asked for.
 WITHOUT_DEPTH = ("SVGP", "exact", "ngboost")
 EXACT_ROWS = 2000
+OWN_DEPTH = 3
 
 # None of these changes the numbers of a cell beyond rounding; the seed stands beside the settings.
 _NOT_SETTINGS = ("callbacks", "verbose", "device", "n_threads", "random_state", "compile")
@@ -60,7 +61,9 @@ class Request:
         the paper's splits, scale by the training part and score in original units. The method ``"default"`` has our
         defaults in both.
     data, methods : sequence of str
-    layers, splits : sequence of int
+    layers : sequence of int or None
+        None is 2, as most of the paper's table, and our own depth for the method ``"default"``.
+    splits : sequence of int
     source : {"program", "text"}
         For SoD in the protocol ``"paper"``: see `sodgp.presets.paper`.
     iterations : int or None
@@ -70,7 +73,7 @@ class Request:
     protocol: str
     data: Sequence[str]
     methods: Sequence[str]
-    layers: Sequence[int] = (2,)
+    layers: Sequence[int] | None = None
     splits: Sequence[int] = (0, 1, 2, 3, 4)
     source: str = "program"
     iterations: int | None = None
@@ -80,9 +83,9 @@ class Request:
         _choose("source", self.source, ("program", "text"))
         for method in self.methods:
             _choose("method", method, METHODS)
-        if not (self.data and self.methods and self.layers and self.splits):
+        if not (self.data and self.methods and self.splits) or (self.layers is not None and not self.layers):
             raise ConfigurationError("a benchmark needs at least one data set, method, depth and split.")
-        if min(self.layers) < 1 or min(self.splits) < 0 or (self.iterations or 1) < 1:
+        if min(self.layers or [1]) < 1 or min(self.splits) < 0 or (self.iterations or 1) < 1:
             raise ConfigurationError("layers and iterations are at least 1, splits at least 0.")
 
     def keys(self) -> list[Key]:
@@ -91,7 +94,7 @@ class Request:
             Key(data, method, 1 if method in WITHOUT_DEPTH else layers, split)
             for data in self.data
             for method in self.methods
-            for layers in self.layers
+            for layers in self.layers or (OWN_DEPTH if method == "default" else 2,)
             for split in self.splits
         )
         return list(dict.fromkeys(wanted))
@@ -159,8 +162,12 @@ class Request:
 
 
 def _written(options: Mapping[str, Any]) -> dict[str, Any]:
-    """The options of an estimator as they stand in a cell."""
+    """The options of an estimator as they stand in a cell: what an effort means may change, its steps are written."""
+    from sodgp.configuration import EFFORTS
+
     written = {name: plain(value) for name, value in options.items() if name not in _NOT_SETTINGS}
+    if written["max_iter"] is None:
+        written["max_iter"] = EFFORTS[written["effort"]].max_iter
     if written["predictive_weight"] is None and written["inference"] != "sod":
         written["predictive_weight"] = 0.0  # what None means there, and what older cells say
     return written

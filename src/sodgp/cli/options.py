@@ -174,7 +174,7 @@ OPTIONS: Final[dict[str, Option]] = {
     "predictive_weight": Option(
         NUMBER,
         "From 0, the bound, to 1, the log predictive density of the rest (sod, dsvi)",
-        "1 for sod with 500 rows or more, else 0",
+        "1 for sod with several layers and 500 rows, else 0",
         panel=_TRAINING,
     ),
     "n_samples": Option(INTEGER, "Monte Carlo samples of a training step", "10", panel=_TRAINING),

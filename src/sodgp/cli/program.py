@@ -353,7 +353,8 @@ def _print_summary(about: dict[str, Any]) -> None:
     _line("rows", f"{about['rows']:,}, {about['subset_rows']} in the subset")
     _line("parameters", f"{about['parameters']:,}")
     if about["bound"] is not None:
-        _line("bound", f"{about['bound']:.2f} nats after {about['iterations']} steps ({about['stopped']})")
+        label = "bound" if about["objective"] == "bound" else "objective"
+        _line(label, f"{about['bound']:.2f} nats after {about['iterations']} steps ({about['stopped']})")
     _line("safeguards", about["safeguards"])
     varies = about["options"].get("noise") == "heteroscedastic"
     _line(

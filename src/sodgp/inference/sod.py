@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import cast
 
 import torch
 from torch import Tensor
@@ -145,8 +146,9 @@ class SubsetOfData:
         if process is not None:
             g_s, g_b = process.at(batch.X_s, batch.X_b)
             v = sigma2 / g_s.precision
-        elif batch.precision_b is not None:
-            g_s, g_b = (_known(r) for r in (model.last.label_precision.unsqueeze(-3), batch.precision_b))
+        else:
+            known = model.last.label_precision.unsqueeze(-3), cast(Tensor, batch.precision_b)
+            g_s, g_b = (_known(precision) for precision in known)
             v = label_noise(model)
         last = model.last.label_informed(points, batch.y_s, v)
         # Relative to the likelihood's noise, which is v unless v is a parameter of its own.

@@ -126,6 +126,12 @@ def _size(facts: Facts) -> Iterator[Finding]:
         )
 
 
+def _less_sure(facts: Facts) -> str:
+    """What to try first where intervals are too narrow."""
+    weight = getattr(facts.model._method, "predictive_weight", 0.0)
+    return "Train on the bound (predictive_weight=0)" if weight else "Train longer"
+
+
 def _calibration(facts: Facts) -> Iterator[Finding]:
     for target, name in enumerate(facts.evaluation.targets):
         share = facts.scores[target]["coverage_90"].value
@@ -136,7 +142,7 @@ def _calibration(facts: Facts) -> Iterator[Finding]:
                 "bad" if share < 0.8 else "warn",
                 f"{name}: 90 % intervals hold {100 * share:.0f} % of the observations; the model is too"
                 f" {'sure of itself' if low else 'timid'}.",
-                "Try predictive_weight=0, use an ensemble, or widen the intervals by what the coverage curve says."
+                f"{_less_sure(facts)}, use an ensemble, or widen the intervals by what the coverage curve says."
                 if low
                 else "Train longer: intervals shrink as the noise is learned.",
             )

@@ -206,7 +206,8 @@ def _some(columns: Sequence[Column]) -> list[Column]:
 
 def _model(report: Report, pictures: dict[str, list[Picture]]) -> str:
     about = report.about
-    bound = "-" if about["bound"] is None else f"{about['bound']:.2f} nats"
+    objective = "bound" if about["objective"] == "bound" else "objective"
+    value = "-" if about["bound"] is None else f"{about['bound']:.2f} nats"
     seconds = "" if about["seconds"] is None else f", {about['seconds']:.1f} s"
     facts = [
         ("method", _METHODS.get(about["method"], about["method"])),
@@ -215,7 +216,7 @@ def _model(report: Report, pictures: dict[str, list[Picture]]) -> str:
         ("training rows", f"{about['rows']:,}"),
         ("inducing points", f"{about['subset_rows']:,} in each layer"),
         ("trained numbers", f"{about['parameters']:,}"),
-        ("bound", f"{bound} after {about['iterations']:,} steps{seconds} ({about['stopped']})"),
+        (objective, f"{value} after {about['iterations']:,} steps{seconds} ({about['stopped']})"),
         ("numerical safeguards", about["safeguards"]),
         (
             "noise std" + (", typical" if about["options"].get("noise") == "heteroscedastic" else ""),

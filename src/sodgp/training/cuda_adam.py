@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache, partial
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from sodgp.nvrtc import Kernel, load
+from sodgp.nvrtc import Kernel, load, once_tried
 
 TENSORS = 64  # by value: an argument of a kernel may have 4,096 bytes
 THREADS = 256
@@ -89,7 +89,7 @@ class CudaAdam:
         rate = group["lr"]
         if dtype not in _REAL or not _is_float(rate, device) or not all(_plain(row, dtype, device) for row in rows):
             return False
-        kernels = _tried(owners[0].get_device(), dtype)
+        kernels = once_tried(_tried, owners[0].get_device(), dtype)
         if kernels is None:
             return False
         self.launch(kernels, rows, rate, (*group["betas"], group["eps"]))
@@ -108,7 +108,6 @@ class CudaAdam:
             adam(grid, THREADS, [tensors, self._refusal, rate, *constants])
 
 
-@cache
 def _tried(device: int, dtype: torch.dtype) -> Kernels | None:
     """Both kernels, once they have done on this device what Adam does: nobody would notice wrong steps later."""
     macros = {"REAL": _REAL[dtype], "TENSORS": TENSORS}
@@ -117,20 +116,28 @@ def _tried(device: int, dtype: torch.dtype) -> Kernels | None:
         return None
     refused = torch.zeros((), device=f"cuda:{device}")
     step = partial(CudaAdam(refused).launch, (guard, adam))
-    return (guard, adam) if agrees(step, refused, dtype) else None
+    try:
+        return (guard, adam) if agrees(step, refused, dtype) else None
+    except RuntimeError:
+        return None
 
 
 def agrees(step: Callable[[Sequence[Row], Tensor, Sequence[float]], None], refused: Tensor, dtype: torch.dtype) -> bool:
     """Whether a function takes the fifth step of Adam, with both constants one half, and refuses another."""
-    numbers = torch.linspace(0.1, 1.0, CHUNK + 1, dtype=dtype, device=refused.device)
-    parameter, mean, square, count = numbers.clone(), 0.5 * numbers, numbers.square(), torch.full_like(refused, 4.0)
-    for gradient in (numbers, numbers / 0.0):
-        step([(parameter, gradient, mean, square, count)], torch.full_like(refused, 0.25), (0.5, 0.5, 0.0))
-    wanted = 0.75 * numbers, numbers.square(), numbers - 0.25 * 0.75 / (1.0 - 0.5**5) ** 0.5
-    close = torch.finfo(dtype).eps ** 0.5
-    pairs = zip((mean, square, parameter), wanted, strict=True)
-    good = all(torch.allclose(ours, theirs, close, close) for ours, theirs in pairs)
-    return good and (float(count), float(refused)) == (5.0, 1.0)
+    sizes, close = (CHUNK + 1, 3, 2 * CHUNK), torch.finfo(dtype).eps ** 0.5
+    numbers = [torch.linspace(0.1, 1.0, size, dtype=dtype, device=refused.device) for size in sizes]
+    state = [(x.clone(), 0.5 * x, x.square(), torch.full_like(refused, 4.0)) for x in numbers]
+    for divisor in (1.0, 0.0):
+        rows = [
+            (p, x / divisor, mean, square, count) for x, (p, mean, square, count) in zip(numbers, state, strict=True)
+        ]
+        step(rows, torch.full_like(refused, 0.25), (0.5, 0.5, 0.0))
+    good = float(refused) == 1.0
+    for x, (parameter, mean, square, count) in zip(numbers, state, strict=True):
+        wanted = (x - 0.25 * 0.75 / (1.0 - 0.5**5) ** 0.5, 0.75 * x, x.square(), torch.full_like(count, 5.0))
+        pairs = zip((parameter, mean, square, count), wanted, strict=True)
+        good = good and all(torch.allclose(ours, theirs, close, close) for ours, theirs in pairs)
+    return good
 
 
 def _plain(row: tuple[Tensor, ...], dtype: torch.dtype, device: torch.device) -> bool:
