@@ -89,6 +89,27 @@ def defaults() -> str:
     return table(["test NLPP (RMSE)", *columns], [*rows, row])
 
 
+def explanations() -> str:
+    """The paper's presets as they are and with a lengthscale for each input, with the paper's numbers."""
+    columns, rows = ("energy", "concrete"), []
+    cells = read_cells(RESULTS / "paper")
+    found = [json.loads(path.read_text()) for path in sorted((RESULTS / "explanations").glob("*.json"))]
+    for label, method, layers in (("SVGP", "SVGP", 1), ("SoD-DGP1", "SoD", 1), ("SoD-DGP2", "SoD", 2)):
+        own = [[c.results["nlpp"] for c in cells if c.key.group == (data, method, layers)] for data in columns]
+        each = [
+            [v for r in found if (r["data"], r["variant"]) == (data, f"{label}, ARD") for v in r["nlpp"]]
+            for data in columns
+        ]
+        paper = paper_numbers()["rows"][label]
+        for what, entries in (
+            ("one lengthscale", [str(summarise(values)) for values in own]),
+            ("one for each input", [str(summarise(values) or "-") for values in each]),
+            ("paper", [f"{paper[data][0]:.3f} ± {paper[data][1]:.3f}" for data in columns]),
+        ):
+            rows.append([label if what == "one lengthscale" else "", what, *entries])
+    return table(["", "", *columns], rows)
+
+
 def ablation() -> str:
     """NLPP and CRPS of the variants on validation rows, over the splits that all of them have."""
     rows = []
@@ -178,6 +199,7 @@ TABLES = {
     "nlpp": nlpp,
     "picked": picked,
     "defaults": defaults,
+    "explanations": explanations,
     "ablation": ablation,
     "efforts": efforts,
     "effort_errors": effort_errors,
