@@ -112,7 +112,8 @@ def of_model(report: Report) -> dict[str, list[Picture]]:
         found["training"].append(
             _picture(
                 "history",
-                "Training: the bound and the terms that add up to it. It should rise and flatten.",
+                "Training: the bound, or the objective in its place, and the terms that add up to it. It should rise"
+                " and flatten.",
                 lambda ax: plots.plot_history(model, ax=ax),
             )
         )

@@ -95,9 +95,10 @@ def _training(facts: Facts) -> Iterator[Finding]:
         )
     rise = _late_rise(history.bound) / about["rows"] if about["method"] != "sghmc" else 0.0
     if rise > STILL_RISING:
+        what = "bound" if about["objective"] == "bound" else "objective"
         yield Finding(
             "warn",
-            f"The bound was still rising when training ended (by {rise:.2f} nats a row over its last part).",
+            f"The {what} was still rising when training ended (by {rise:.2f} nats a row over its last part).",
             "Fit again with a larger max_iter.",
         )
 
