@@ -100,7 +100,7 @@ def test_a_fit_that_was_cut_off_ends_with_the_same_bits(tmp_path, monkeypatch, n
 
 def test_roll_backs_and_their_halved_steps_survive(tmp_path, monkeypatch):
     """A sampler with too large a step rolls back; cut off after that, it ends with the same shrunken step."""
-    options = {"step_size": 3.0, "n_chains": 1, "checkpoint_every": 5}
+    options = {"n_layers": 2, "step_size": 3.0, "n_chains": 1, "checkpoint_every": 5}
     expected = bits(make("sghmc", **options).fit(X, Y))
     assert expected[1]["rollbacks"] > 0
     with monkeypatch.context() as patch:
