@@ -130,7 +130,7 @@ def test_efforts_decide_what_is_left_open():
         return configuration.subset_rows(rows), configuration.max_iter
 
     assert resolved() == (100, 800)
-    assert resolved(effort="quick") == (50, 300)
+    assert resolved(effort="quick") == (50, 240)
     assert resolved(effort="thorough") == (200, 3000)
     assert resolved(rows=60, effort="thorough") == (30, 3000)
     assert resolved(effort="thorough", subset_size=7, max_iter=5) == (7, 5)

@@ -52,7 +52,7 @@ class Effort:
     max_iter: int
 
 
-EFFORTS = {"quick": Effort(50, 300), "standard": Effort(100, 800), "thorough": Effort(200, 3000)}
+EFFORTS = {"quick": Effort(50, 240), "standard": Effort(100, 800), "thorough": Effort(200, 3000)}
 
 
 def _sod(estimator: Any) -> SubsetOfData:

@@ -103,7 +103,7 @@ class DeepGPRegressor(Predictions, MultiOutputMixin, RegressorMixin, BaseEstimat
     n_samples, n_predict_samples : int, default=10 and 50
         Monte Carlo samples T in training and prediction.
     effort : {"quick", "standard", "thorough"}, default="standard"
-        What the time affords: a subset of 50, 100 or 200 rows and 300, 800 or 3,000 steps, where `subset_size` and
+        What the time affords: a subset of 50, 100 or 200 rows and 240, 800 or 3,000 steps, where `subset_size` and
         `max_iter` are None. Everything else is the same.
     max_iter : int or None, default=None
         Steps of Adam; None takes those of `effort`.
