@@ -109,7 +109,7 @@ def curves_figure(cells: Sequence[Cell], data: str) -> Figure:
     """
     from matplotlib.figure import Figure
 
-    kept = [cell for cell in cells if cell.key.data == data and len(cell.history.get("iteration", [])) > 1]
+    kept = [cell for cell in cells if cell.key.data == data and _has_curves(cell)]
     if not kept:
         known = ", ".join(data_order(cell.key.data for cell in cells if cell.history)) or "none"
         raise InputError(f"no cell of {data!r} has training curves; sets with curves here: {known}.")
@@ -136,6 +136,11 @@ def curves_figure(cells: Sequence[Cell], data: str) -> Figure:
     figure.legend(lines, names, loc="outside right center", frameon=False, fontsize=9)
     figure.suptitle(f"{data}: training curves, mean {'and range ' if banded else ''}over splits", fontsize=11)
     return figure
+
+
+def _has_curves(cell: Cell) -> bool:
+    """A sampler has none: no bound, and no posterior before its end."""
+    return sum(value is not None for value in cell.history.get("test_nlpp", [])) > 1
 
 
 def _curve(ax: Axes, cells: Sequence[Cell], row: tuple[str, int], name: str, banded: bool) -> Any:
