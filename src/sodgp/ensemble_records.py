@@ -12,10 +12,9 @@ from typing import Any, TypeVar
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from sodgp.atomic import StrPath
 from sodgp.errors import ModelFileError
 from sodgp.estimators import DeepGPRegressor, copy_of
-from sodgp.io import Record, check_destination, read_record, write_record
+from sodgp.io import Record
 from sodgp.record_fields import check_whole, refuse, typed, whole
 from sodgp.records import check_kind
 from sodgp.records import from_record as member_from_record
@@ -25,27 +24,6 @@ E = TypeVar("E")
 
 _MAX_MEMBERS = 10_000
 _SHARED = ("input_dim", "n_outputs", "y_is_vector", "feature_names", "target_names")
-
-
-def save(ensemble: Any, path: StrPath) -> None:
-    """Write a fitted ensemble; see `sodgp.io.write_record` for the path and `to_record` for the errors."""
-    check_destination(path)
-    write_record(path, to_record(ensemble))
-
-
-def load(cls: type[E], path: StrPath) -> E:
-    """Read an ensemble of class `cls`.
-
-    Raises
-    ------
-    ModelFileError
-        The file is missing, damaged, newer than this library, or holds something else.
-    """
-    record = read_record(path)
-    try:
-        return from_record(cls, record)
-    except ModelFileError as error:
-        raise ModelFileError(f"{path} is not a usable model: {error}") from error
 
 
 def to_record(ensemble: Any) -> Record:

@@ -156,9 +156,9 @@ class DeepGPEnsemble(MultiOutputMixin, RegressorMixin, BaseEstimator):
         >>> bool((again.predict(X) == ensemble.predict(X)).all())
         True
         """
-        from sodgp import ensemble_records
+        from sodgp import ensemble_records, records
 
-        ensemble_records.save(self, path)
+        records.save(ensemble_records.to_record, self, path)
 
     @classmethod
     def load(cls, path: Any) -> Self:
@@ -175,6 +175,6 @@ class DeepGPEnsemble(MultiOutputMixin, RegressorMixin, BaseEstimator):
         Traceback (most recent call last):
         sodgp.errors.ModelFileError: nowhere.sodgp does not exist. ...
         """
-        from sodgp import ensemble_records
+        from sodgp import ensemble_records, records
 
-        return ensemble_records.load(cls, path)
+        return records.load(ensemble_records.from_record, cls, path)

@@ -503,7 +503,7 @@ class DeepGPRegressor(Predictions, MultiOutputMixin, RegressorMixin, BaseEstimat
         """
         from sodgp import records
 
-        records.save(self, path)
+        records.save(records.to_record, self, path)
 
     @classmethod
     def load(cls, path: Any) -> Self:
@@ -522,7 +522,7 @@ class DeepGPRegressor(Predictions, MultiOutputMixin, RegressorMixin, BaseEstimat
         """
         from sodgp import records
 
-        return records.load(cls, path)
+        return records.load(records.from_record, cls, path)
 
 
 def copy_of(estimator: DeepGPRegressor, **changes: Any) -> DeepGPRegressor:

@@ -56,14 +56,14 @@ _STATE = "model."
 _SCALER = ("mean", "var", "scale")
 
 
-def save(estimator: Any, path: StrPath) -> None:
-    """Write a fitted estimator; see `sodgp.io.write_record` for the path and `to_record` for the errors."""
+def save(record_of: Callable[[Any], Record], estimator: Any, path: StrPath) -> None:
+    """Write a fitted estimator; see `sodgp.io.write_record` for the path and `to_record`, or what makes its record."""
     check_destination(path)
-    write_record(path, to_record(estimator))
+    write_record(path, record_of(estimator))
 
 
-def load(cls: type[E], path: StrPath) -> E:
-    """Read an estimator of class `cls`.
+def load(made_of: Callable[[type[E], Record], E], cls: type[E], path: StrPath) -> E:
+    """Read an estimator of class `cls` with `from_record`, or what undoes its record.
 
     Raises
     ------
@@ -72,7 +72,7 @@ def load(cls: type[E], path: StrPath) -> E:
     """
     record = read_record(path)
     try:
-        return from_record(cls, record)
+        return made_of(cls, record)
     except ModelFileError as error:
         raise ModelFileError(f"{path} is not a usable model: {error}") from error
 
