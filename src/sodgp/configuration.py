@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import inspect
-import os
-import re
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
-from sklearn.utils import check_random_state
 from torch import Tensor
 
 from sodgp.architecture import Initialization
@@ -27,11 +23,21 @@ from sodgp.kernels import KERNEL_NAMES
 from sodgp.layers.families import FAMILIES
 from sodgp.layers.subset import COUPLINGS
 from sodgp.linalg import Jitter
+from sodgp.option_checks import (
+    check_seed,
+    checked_cadence,
+    checked_callbacks,
+    checked_folder,
+    checked_fraction,
+    checked_initialization,
+    checked_jitter,
+    checked_pause,
+    checked_size,
+)
 from sodgp.subset import get_selector
 from sodgp.subset.auto import Auto, AutoSize
 from sodgp.training.checkpoints import Cadence
 from sodgp.training.history import Callback
-from sodgp.training.progress import ProgressBar
 from sodgp.training.reselect import Reselection
 from sodgp.training.schedule import SCHEDULES, Factor
 from sodgp.training.warm import WARM_METHODS
@@ -171,7 +177,7 @@ class Configuration:
         if not callable(e.kernel):
             check_choice("kernel", e.kernel, KERNEL_NAMES)
         get_selector(e.subset)
-        _check_seed(e.random_state)
+        check_seed(e.random_state)
         check_integer("n_predict_samples", e.n_predict_samples, minimum=1)
         if e.n_threads is not None:
             check_integer("n_threads", e.n_threads, minimum=1)
@@ -182,8 +188,8 @@ class Configuration:
             inference=e.inference,
             n_layers=check_integer("n_layers", e.n_layers, minimum=1),
             hidden_width=e.hidden_width,
-            subset_size=_checked_size(e.subset_size),
-            reselect_every=_checked_pause(e.reselect_every),
+            subset_size=checked_size(e.subset_size),
+            reselect_every=checked_pause(e.reselect_every),
             parameterization=e.parameterization,
             coupling=e.coupling,
             hidden_mean=e.hidden_mean,
@@ -194,15 +200,15 @@ class Configuration:
             batch_size=check_integer("batch_size", e.batch_size, minimum=1),
             learning_rate=check_positive("learning_rate", e.learning_rate),
             schedule=e.schedule,
-            initialization=_checked_initialization(e.initialization),
-            jitter=_checked_jitter(e.jitter, dtype),
+            initialization=checked_initialization(e.initialization),
+            jitter=checked_jitter(e.jitter, dtype),
             dtype=dtype,
             device=resolve_device(e.device),
-            callbacks=_checked_callbacks(e.callbacks, e.verbose, max_iter),
+            callbacks=checked_callbacks(e.callbacks, e.verbose, max_iter),
             max_seconds=None if e.max_minutes is None else 60.0 * check_positive("max_minutes", e.max_minutes),
-            validation_fraction=_checked_fraction(e.validation_fraction),
-            checkpoint=_checked_folder(e.checkpoint),
-            checkpoint_every=_checked_cadence(e.checkpoint_every),
+            validation_fraction=checked_fraction(e.validation_fraction),
+            checkpoint=checked_folder(e.checkpoint),
+            checkpoint_every=checked_cadence(e.checkpoint_every),
             weight_by_rows=e.predictive_weight is None,
             _method=_METHODS[e.inference](e),
         )
@@ -328,18 +334,6 @@ def _check_warm_start(estimator: Any) -> None:
         raise ConfigurationError("warm_start=True does not carry noise that varies: use noise='homoscedastic'.")
 
 
-def _checked_size(size: Any) -> int | str | Auto | None:
-    if size is None or isinstance(size, Auto):
-        return size
-    if isinstance(size, str):
-        if size not in ("paper", "auto"):
-            raise ConfigurationError(
-                f"subset_size={size!r} is unknown; give 'auto', an Auto, a number of rows, 'paper' or None."
-            )
-        return Auto() if size == "auto" else size
-    return check_integer("subset_size", size, minimum=1)
-
-
 def _checked_steps(steps: Any, effort: Effort) -> int:
     return effort.max_iter if steps is None else check_integer("max_iter", steps, minimum=1)
 
@@ -347,79 +341,3 @@ def _checked_steps(steps: Any, effort: Effort) -> int:
 def _checked_weight(estimator: Any) -> float:
     weight = estimator.predictive_weight
     return 0.0 if weight is None else check_share("predictive_weight", weight)
-
-
-def _checked_pause(steps: Any) -> int | None:
-    return None if steps is None else check_integer("reselect_every", steps, minimum=1)
-
-
-def _checked_initialization(initialization: Any) -> Initialization:
-    if initialization is None:
-        return Initialization()
-    if not isinstance(initialization, Initialization):
-        raise ConfigurationError(f"initialization must be an Initialization or None, not {initialization!r}.")
-    check_choice("initialization.means", initialization.means, ("zero", "uniform"))
-    for part in fields(initialization):
-        value = getattr(initialization, part.name)
-        if part.name != "means" and not (part.name == "lengthscale" and value is None):
-            check_positive(f"initialization.{part.name}", value)
-    return initialization
-
-
-def _check_seed(random_state: Any) -> None:
-    try:
-        check_random_state(random_state)
-    except ValueError as error:
-        raise ConfigurationError(
-            f"random_state must be an integer from 0 to 2**32 - 1, a RandomState or None, not {random_state!r}."
-        ) from error
-
-
-def _checked_jitter(jitter: Any, dtype: torch.dtype) -> Jitter:
-    if jitter is None:
-        return Jitter.default(dtype)
-    if jitter == "program":
-        return Jitter(1e-6, relative=False, on_draws=True)
-    if isinstance(jitter, str):
-        raise ConfigurationError(f"jitter={jitter!r} is unknown; give a number, 'program' or None.")
-    return Jitter(check_positive("jitter", jitter))
-
-
-def _checked_callbacks(callbacks: Any, verbose: Any, max_iter: int) -> list[Callback]:
-    if not isinstance(callbacks, list | tuple | None):
-        raise ConfigurationError(f"callbacks must be a list of functions or None, not {callbacks!r}.")
-    if not isinstance(verbose, bool | np.bool_):
-        check_integer("verbose", verbose, minimum=0)
-    checked = list(callbacks or [])
-    for callback in checked:
-        if not callable(callback):
-            raise ConfigurationError(f"callbacks must be functions of a TrainingState, not {callback!r}.")
-    return [*checked, ProgressBar(max_iter)] if verbose else checked
-
-
-def _checked_fraction(fraction: Any) -> float | None:
-    if fraction is None:
-        return None
-    if check_positive("validation_fraction", fraction) >= 1.0:
-        raise ConfigurationError(f"validation_fraction must be between 0 and 1, not {fraction!r}.")
-    return float(fraction)
-
-
-def _checked_folder(folder: Any) -> Path | None:
-    if folder is None:
-        return None
-    if not isinstance(folder, str | os.PathLike) or not os.fspath(folder):
-        raise ConfigurationError(f"checkpoint must be the path of a folder or None, not {folder!r}.")
-    return Path(folder)
-
-
-def _checked_cadence(every: Any) -> Cadence:
-    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*(s|min|h)\s*", every) if isinstance(every, str) else None
-    if match and float(match[1]) > 0:
-        return Cadence(seconds=float(match[1]) * {"s": 1.0, "min": 60.0, "h": 3600.0}[match[2]])
-    if isinstance(every, str):
-        raise ConfigurationError(
-            f"checkpoint_every={every!r} is not understood; give a number of steps, such as 500, or a time such as"
-            " '90s', '10min' or '2h'."
-        )
-    return Cadence(steps=check_integer("checkpoint_every", every, minimum=1))

@@ -14,17 +14,16 @@ import torch
 from torch import Tensor
 
 from sodgp.linalg import inverse_triangular
-from sodgp.nvrtc import Kernel, load, once_tried
+from sodgp.nvrtc import REAL, Kernel, load, once_tried
 
 LARGEST = 128  # rows: more do not fit in a block's registers
 THREADS = 288
-_REAL = {torch.float64: "double", torch.float32: "float"}
 _SOURCE = Path(__file__).with_suffix(".cu")
 
 
 def fits(K: Tensor) -> bool:
     """Whether `factor_pair` may do better than the library; asked while a step is compiled, too."""
-    return K.is_cuda and 0 < K.shape[-1] <= LARGEST and K.numel() > 0 and K.dtype in _REAL
+    return K.is_cuda and 0 < K.shape[-1] <= LARGEST and K.numel() > 0 and K.dtype in REAL
 
 
 # One operation to PyTorch's compiler, which cannot look into a launch. It makes the whole choice at run time.
@@ -59,7 +58,7 @@ def _kernel(K: Tensor) -> Kernel | None:
 
 def _tried(device: int, dtype: torch.dtype, tiles: int) -> Kernel | None:
     """The kernel, once it has done on this device what the library does: nobody would notice wrong numbers later."""
-    kernel = load(_SOURCE, "sodgp_factor", device, REAL=_REAL[dtype], TILES=tiles)
+    kernel = load(_SOURCE, "sodgp_factor", device, REAL=REAL[dtype], TILES=tiles)
     if kernel is None:
         return None
     like, pair = torch.empty((), dtype=dtype, device=f"cuda:{device}"), partial(_by_kernel, kernel)

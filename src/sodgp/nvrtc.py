@@ -15,6 +15,8 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor
 
+# What a kernel's REAL is, by the dtypes that kernels can have.
+REAL = {torch.float64: "double", torch.float32: "float"}
 T = TypeVar("T")
 Argument = Tensor | int | float | ctypes.Structure
 

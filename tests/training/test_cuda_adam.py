@@ -56,7 +56,7 @@ def test_the_source_makes_the_steps_of_adam_and_leaves_out_a_bad_one(tmp_path, d
             int blocks, Tensors tensors, REAL *parts, int *arrived, float *refusal, float *refused, float *rate)
         {{ launch(sodgp_adam_guard, {{blocks, 1}}, {THREADS}, tensors, parts, arrived, refusal, refused);
            launch(sodgp_adam, {{blocks, 1}}, {THREADS}, tensors, refusal, rate, 0.9, 0.999, 1e-8); }}"""
-    program = build(cuda_adam._SOURCE, tmp_path, entry, REAL=cuda_adam._REAL[dtype], TENSORS=TENSORS)
+    program = build(cuda_adam._SOURCE, tmp_path, entry, REAL=cuda_adam.REAL[dtype], TENSORS=TENSORS)
     program.run.argtypes = [ctypes.c_int, Tensors, *[ctypes.c_void_p] * 5]
     parameters, gradients = parameters_and_gradients(dtype)
     gradients[1][2][7, 5] = float("inf")

@@ -15,12 +15,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from sodgp.nvrtc import Kernel, load, once_tried
+from sodgp.nvrtc import REAL, Kernel, load, once_tried
 
 TENSORS = 64  # by value: an argument of a kernel may have 4,096 bytes
 THREADS = 256
 CHUNK = 1024
-_REAL = {torch.float64: "double", torch.float32: "float"}
 _SOURCE = Path(__file__).with_suffix(".cu")
 _Pointers = ctypes.c_void_p * TENSORS
 
@@ -87,7 +86,7 @@ class CudaAdam:
         rows = [(p, p.grad, *(state[p][key] for key in ("exp_avg", "exp_avg_sq", "step"))) for p in owners]
         dtype, device = owners[0].dtype, owners[0].device
         rate = group["lr"]
-        if dtype not in _REAL or not _is_float(rate, device) or not all(_plain(row, dtype, device) for row in rows):
+        if dtype not in REAL or not _is_float(rate, device) or not all(_plain(row, dtype, device) for row in rows):
             return False
         kernels = once_tried(_tried, owners[0].get_device(), dtype)
         if kernels is None:
@@ -110,7 +109,7 @@ class CudaAdam:
 
 def _tried(device: int, dtype: torch.dtype) -> Kernels | None:
     """Both kernels, once they have done on this device what Adam does: nobody would notice wrong steps later."""
-    macros = {"REAL": _REAL[dtype], "TENSORS": TENSORS}
+    macros = {"REAL": REAL[dtype], "TENSORS": TENSORS}
     guard, adam = (load(_SOURCE, name, device, **macros) for name in ("sodgp_adam_guard", "sodgp_adam"))
     if guard is None or adam is None:
         return None
