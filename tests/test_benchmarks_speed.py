@@ -13,16 +13,18 @@ from torch.overrides import TorchFunctionMode
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from benchmarks.speed.__main__ import main, measure_shape
+from benchmarks.speed.__main__ import main
 from benchmarks.speed.contestants import COMPILED, FLOOR, OURS, PEER, REPLICATED, contestants
 from benchmarks.speed.floor import floor_step, floor_tensors
 from benchmarks.speed.growth import AXES, measure_growth, slope
 from benchmarks.speed.machine import describe_machine
 from benchmarks.speed.measure import interleaved_rounds, warm_up
 from benchmarks.speed.memory import cpu_peak
+from benchmarks.speed.one_shape import measure_at_once, measure_shape
 from benchmarks.speed.ours import LEARNING_RATE, _problem, our_replicated_step, our_step
 from benchmarks.speed.peers import gpytorch_step
-from benchmarks.speed.report import disturbances, markdown, ratios, summary
+from benchmarks.speed.profile import tally
+from benchmarks.speed.report import disturbances, kernels, markdown, ratios, summary
 from benchmarks.speed.shapes import DEFAULT_SHAPES, SHAPES, synthetic_data
 
 from sodgp.bench.tutorial import TutorialDeepGP
@@ -80,9 +82,10 @@ def test_floor_tensors_can_be_factorised():
 def test_every_contestant_steps(shape):
     data = synthetic_data(shape, CPU)
     rows = contestants(shape, CPU)
-    assert [row.name for row in rows] == [OURS, "sod_marginal", "dsvi", COMPILED, PEER, FLOOR]
+    plain, compiled = [OURS, "sod_marginal", "sod_predictive", "dsvi"], [COMPILED, "sod_predictive_compiled"]
+    assert [row.name for row in rows] == [*plain, *compiled, PEER, FLOOR]
     for row in rows:
-        if row.name == COMPILED:
+        if row.name in compiled:
             continue  # the tests' run-time check of shapes cannot be compiled; see tests/training/test_compile.py
         step = row.build(shape, data, CPU)
         for _ in range(3):
@@ -216,6 +219,16 @@ def test_only_some_contestants():
     assert "commit unknown" in markdown(record)
 
 
+def test_shapes_measured_at_once():
+    options = {"repeats": 1, "threads": 1, "memory": False, "only": [FLOOR]}
+    measured = measure_at_once(["tiny", "boston3"], CPU, options)
+    assert {name: shape["shape"] for name, shape in measured.items()} == {
+        name: SHAPES[name].describe() for name in ("tiny", "boston3")
+    }
+    with pytest.raises(RuntimeError, match="ended with an error"):
+        measure_at_once(["tiny"], CPU, {**options, "repeats": "many"})
+
+
 def test_compiled_and_replicated_rows_are_in_the_summary():
     def times(label):
         return {"label": label, "median_ms": 1.0, "min_ms": 1.0, "cpu_median_ms": 1.0}
@@ -249,24 +262,26 @@ def test_a_missing_device_is_told(tmp_path, capsys):
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 def test_a_run_on_cuda(tmp_path):
     path = tmp_path / "speed-cuda.json"
-    assert main(["--device", "cuda", "--shapes", "tiny", "--repeats", "2", "--out", str(path)]) == 0
+    assert main(["--device", "cuda", "--shapes", "tiny", "--repeats", "2", "--profile", "--out", str(path)]) == 0
     tiny = json.loads(path.read_text())["shapes"]["tiny"]
+    assert "matrix product" in tiny["profile"]["kinds"]
     assert {OURS, f"{OURS}_eager", REPLICATED, PEER, FLOOR} <= set(tiny["timings"])
     assert tiny["peak_memory_mib"][OURS] > 0
 
 
 def test_kernels_are_told_apart():
-    from benchmarks.speed.profile import tally
-
-    kernels = [
+    events = [
         ("void potrf_kernel<double>", 30.0, 2),
         ("triton_poi_fused_mul_3", 10.0, 4),
         ("cutlass_80_tensorop_d884gemm", 20.0, 2),
         ("void trsm_batch_left_kernel", 40.0, 2),
         ("something_new", 1.0, 1),
     ]
-    rows = tally(kernels, steps=2)
+    rows = tally(events, steps=2)
     assert list(rows) == [
         "triangular solve", "Cholesky factorisation", "matrix product", "fused by the compiler", "other small kernel",
     ]  # fmt: skip
     assert rows["triangular solve"] == (20.0, 1.0)
+    page = kernels({"kinds": rows, "dearest": {"void trsm": (20.0, 1.0)}})
+    assert "| together" in page
+    assert "* `void trsm`: 20 µs, 1x" in page

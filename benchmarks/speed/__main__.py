@@ -9,72 +9,18 @@ import sys
 import time
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from benchmarks.speed.contestants import FLOOR, StepFunction, contestants
 from benchmarks.speed.growth import measure_growth
 from benchmarks.speed.machine import describe_machine, git_commit
-from benchmarks.speed.measure import interleaved_rounds, warm_up
-from benchmarks.speed.memory import cpu_peak, cuda_peak
-from benchmarks.speed.report import details, disturbances, growth, ratios, store, summary
-from benchmarks.speed.shapes import DEFAULT_SHAPES, SHAPES, Shape, synthetic_data
+from benchmarks.speed.one_shape import measure_at_once, measure_shape
+from benchmarks.speed.report import details, disturbances, growth, store, summary
+from benchmarks.speed.shapes import DEFAULT_SHAPES, SHAPES
 
 _RESULTS = Path(__file__).resolve().parents[1] / "results"
-_CUDA_REPEATS = 15
-
-
-def measure_shape(
-    shape: Shape,
-    device: torch.device,
-    *,
-    repeats: int | None = None,
-    threads: int = 1,
-    memory: bool = True,
-    only: Sequence[str] | None = None,
-) -> dict[str, Any]:
-    """Times, ratios and peak memory of all contestants at one shape.
-
-    Parameters
-    ----------
-    shape : Shape
-    device : torch.device
-    repeats : int, optional
-        Rounds; the shape's own number by default.
-    threads : int
-        Of the processes that measure memory on a CPU.
-    memory : bool
-        Measure peak memory.
-    only : sequence of str, optional
-        Names of the contestants that take part.
-    """
-    rows = [c for c in contestants(shape, device) if only is None or c.name in only]
-    data = synthetic_data(shape, device)
-    steps: dict[str, StepFunction] = {}
-    blocks: dict[str, int] = {}
-    peaks: dict[str, float] = {}
-    for row in rows:
-        build = partial(row.build, shape, data, device)
-        if device.type == "cuda":
-            steps[row.name], peaks[row.name] = cuda_peak(build, device)
-        else:
-            steps[row.name] = build()
-        blocks[row.name] = warm_up(steps[row.name], device)
-    rounds = repeats or (_CUDA_REPEATS if device.type == "cuda" else shape.repeats)
-    timings = interleaved_rounds(steps, blocks, rounds, device)
-    if memory and device.type == "cpu":
-        steps.clear()
-        peaks = {row.name: cpu_peak(shape, row.name, threads) for row in rows if row.name != FLOOR}
-    described = {row.name: {"label": row.label, **timings[row.name].describe()} for row in rows}
-    return {
-        "shape": shape.describe(),
-        "timings": described,
-        "ratios": ratios(described),
-        "peak_memory_mib": peaks if memory else {},
-    }
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -112,15 +58,11 @@ def _measure(options: argparse.Namespace, given: Sequence[str], device: torch.de
         record["seconds"] = time.perf_counter() - began
         store(record, path)
 
+    arguments = {"repeats": options.repeats, "threads": options.threads, "memory": options.memory}
+    arguments |= {"profiled": options.profile, "only": options.contestants}
+    at_once = measure_at_once(options.shapes, device, arguments) if options.at_once else {}
     for name in options.shapes:
-        measured = measure_shape(
-            SHAPES[name],
-            device,
-            repeats=options.repeats,
-            threads=options.threads,
-            memory=options.memory,
-            only=options.contestants,
-        )
+        measured = at_once.get(name) or measure_shape(SHAPES[name], device, **arguments)
         record["shapes"][name] = measured
         keep()
         print(details(name, measured), end="\n\n", flush=True)
@@ -150,6 +92,12 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--repeats", type=_positive, help="rounds; a number for each shape by default")
     parser.add_argument("--threads", type=_positive, default=1, help="of torch on the CPU (default 1)")
     parser.add_argument("--growth", action="store_true", help="also slopes in B, M, T, D and L")
+    parser.add_argument("--profile", action="store_true", help="also the kernels of our compiled step, on CUDA")
+    parser.add_argument(
+        "--at-once",
+        action="store_true",
+        help="build and compile all shapes together, a process each, and time them one by one",
+    )
     parser.add_argument("--no-memory", dest="memory", action="store_false", help="leave peak memory out")
     parser.add_argument("--commit", help="to be recorded where there is no git")
     parser.add_argument("--out", type=Path, help="JSON file; the Markdown report is written beside it")

@@ -1,23 +1,19 @@
-"""Where the time of a recorded step goes on a GPU: ``python -m benchmarks.speed.profile``."""
+"""Where the time of a recorded step goes on a GPU."""
 
 from __future__ import annotations
 
-import argparse
 import re
-import sys
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
-from pathlib import Path
+from collections.abc import Iterable
+from typing import Any
 
 import torch
 from torch.profiler import ProfilerActivity, profile
 
-from benchmarks.speed.ours import our_step
-from benchmarks.speed.shapes import SHAPES, synthetic_data
-from sodgp.inference.sod import SubsetOfData
+from benchmarks.speed.contestants import StepFunction
 
-_RESULTS = Path(__file__).resolve().parents[1] / "results"
 _STEPS = 50
+_DEAREST = 12
 
 # The first pattern that a kernel's name matches decides.
 _KINDS = (
@@ -47,64 +43,22 @@ def tally(kernels: Iterable[tuple[str, float, int]], steps: int) -> dict[str, tu
     return dict(sorted(((kind, (a, b)) for kind, (a, b) in sums.items()), key=lambda item: -item[1][0]))
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Profile the compiled and recorded SoD step of every shape."""
-    parser = argparse.ArgumentParser("python -m benchmarks.speed.profile", description=__doc__)
-    parser.add_argument(
-        "--shapes", nargs="+", choices=tuple(SHAPES), default=["energy2", "energy3", "protein3", "year3"]
-    )
-    parser.add_argument("--plain", action="store_true", help="without the compiler")
-    parser.add_argument("--out", type=Path, default=_RESULTS / "speed-cuda-profile.md")
-    options = parser.parse_args(arguments)
-    if not torch.cuda.is_available():
-        print("Error: no CUDA device was found.", file=sys.stderr)
-        return 2
-    device = torch.device("cuda")
-    compiled = not options.plain
-    parts = [
-        "# Where the time of a step goes\n",
-        f"SoD, ancestral, recorded as a CUDA graph{', compiled' if compiled else ''}; {torch.cuda.get_device_name()},"
-        f" torch {torch.__version__}, float64; `python -m benchmarks.speed.profile`. Kernels run one by one, so"
-        " the sum is the step, but for the gaps between them.\n",
-    ]
-    for name in options.shapes:
-        shape = SHAPES[name]
-        step = our_step(SubsetOfData(), shape, synthetic_data(shape, device), device, captured=True, compiled=compiled)
-        for _ in range(10):
-            step()
-        torch.cuda.synchronize()
-        begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-        begin.record()
+def profile_step(step: StepFunction) -> dict[str, Any]:
+    """Microseconds and launches of the kernels of a step that has run before.
+
+    Returns
+    -------
+    dict
+        ``kinds``, the dearest first, each with microseconds and launches per step; ``dearest``, the kernels that take
+        most, each with the same.
+    """
+    with profile(activities=[ProfilerActivity.CUDA]) as prof:
         for _ in range(_STEPS):
             step()
-        end.record()
         torch.cuda.synchronize()
-        total = 1e3 * begin.elapsed_time(end) / _STEPS
-        with profile(activities=[ProfilerActivity.CUDA]) as prof:
-            for _ in range(_STEPS):
-                step()
-            torch.cuda.synchronize()
-        events = [
-            (e.key, e.self_device_time_total, e.count) for e in prof.key_averages() if e.self_device_time_total > 0
-        ]
-        rows = tally(events, _STEPS)
-        busy = sum(microseconds for microseconds, _ in rows.values())
-        parts.append(f"## {name}: {total:.0f} µs a step without the profiler, {busy:.0f} µs in kernels\n")
-        parts.append("| kind | µs | launches |\n|---|---|---|")
-        parts += [f"| {kind} | {micro:.0f} | {launches:.0f} |" for kind, (micro, launches) in rows.items()]
-        dearest = sorted(events, key=lambda event: -event[1])[:8]
-        parts.append(
-            "\n"
-            + "\n".join(
-                f"* `{key[:90]}`: {micro / _STEPS:.0f} µs, {count / _STEPS:.0f}x" for key, micro, count in dearest
-            )
-            + "\n"
-        )
-    text = "\n".join(parts)
-    options.out.write_text(text)
-    print(text)
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+    events = [(e.key, e.self_device_time_total, e.count) for e in prof.key_averages() if e.self_device_time_total > 0]
+    dearest = sorted(events, key=lambda event: -event[1])[:_DEAREST]
+    return {
+        "kinds": tally(events, _STEPS),
+        "dearest": {name[:90]: (micro / _STEPS, count / _STEPS) for name, micro, count in dearest},
+    }

@@ -89,7 +89,18 @@ def details(name: str, shape: Mapping[str, Any]) -> str:
         cells += [_number(ratio.get("speedup"), "x"), _number(ratio.get("over_floor"), "x")]
         rows.append([*cells, _number(shape["peak_memory_mib"].get(contestant))])
     rounds = max(len(times["wall_ms"]) for times in shape["timings"].values())
-    return f"### {_sizes(name, shape['shape'])}\n\n{rounds} rounds.\n\n" + _table(rows)
+    text = f"### {_sizes(name, shape['shape'])}\n\n{rounds} rounds.\n\n" + _table(rows)
+    return text + "\n\n" + kernels(shape["profile"]) if "profile" in shape else text
+
+
+def kernels(profile: Mapping[str, Any]) -> str:
+    """What the compiled step does on the device, by kind and by its dearest kernels."""
+    total = sum(micro for micro, _ in profile["kinds"].values())
+    rows = [["kernels of the compiled step", "µs", "launches"]]
+    rows += [[kind, f"{micro:.0f}", f"{count:.0f}"] for kind, (micro, count) in profile["kinds"].items()]
+    dearest = [f"* `{name}`: {micro:.0f} µs, {count:.0f}x" for name, (micro, count) in profile["dearest"].items()]
+    # They run one by one: the sum is the step, but for the gaps between them.
+    return _table([*rows, ["together", f"{total:.0f}", ""]]) + "\n\n" + "\n".join(dearest)
 
 
 def growth(record: Mapping[str, Any]) -> str:

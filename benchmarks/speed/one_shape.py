@@ -1,0 +1,145 @@
+"""Everything that is measured at one shape, and several shapes that get ready at once."""
+
+from __future__ import annotations
+
+import gc
+import multiprocessing
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import partial
+from multiprocessing.connection import Connection
+from multiprocessing.context import SpawnContext
+from typing import Any
+
+import torch
+
+from benchmarks.speed.contestants import COMPILED, FLOOR, StepFunction, contestants
+from benchmarks.speed.measure import interleaved_rounds, warm_up
+from benchmarks.speed.memory import cpu_peak, cuda_peak
+from benchmarks.speed.profile import profile_step
+from benchmarks.speed.report import ratios
+from benchmarks.speed.shapes import SHAPES, Shape, synthetic_data
+
+_CUDA_REPEATS = 15
+
+
+def measure_shape(
+    shape: Shape,
+    device: torch.device,
+    *,
+    repeats: int | None = None,
+    threads: int = 1,
+    memory: bool = True,
+    profiled: bool = False,
+    only: Sequence[str] | None = None,
+    turn: AbstractContextManager[object] | None = None,
+) -> dict[str, Any]:
+    """Times, ratios and peak memory of all contestants at one shape.
+
+    Parameters
+    ----------
+    shape : Shape
+    device : torch.device
+    repeats : int, optional
+        Rounds; the shape's own number by default.
+    threads : int
+        Of the processes that measure memory on a CPU.
+    memory : bool
+        Measure peak memory.
+    profiled : bool
+        Also where the time of our compiled step goes, kernel by kernel; on CUDA only.
+    only : sequence of str, optional
+        Names of the contestants that take part.
+    turn : context manager, optional
+        Entered for the timing, when all steps are built and warm.
+    """
+    is_cuda = device.type == "cuda"
+    rows = [c for c in contestants(shape, device) if only is None or c.name in only]
+    data = synthetic_data(shape, device)
+    steps: dict[str, StepFunction] = {}
+    blocks: dict[str, int] = {}
+    peaks: dict[str, float] = {}
+    for row in rows:
+        build = partial(row.build, shape, data, device)
+        if is_cuda:
+            steps[row.name], peaks[row.name] = cuda_peak(build, device)
+        else:
+            steps[row.name] = build()
+        blocks[row.name] = warm_up(steps[row.name], device)
+    with turn or nullcontext():
+        rounds = repeats or (_CUDA_REPEATS if is_cuda else shape.repeats)
+        timings = interleaved_rounds(steps, blocks, rounds, device)
+        kernels = profile_step(steps[COMPILED]) if profiled and is_cuda and COMPILED in steps else None
+    if memory and not is_cuda:
+        steps.clear()
+        peaks = {row.name: cpu_peak(shape, row.name, threads) for row in rows if row.name != FLOOR}
+    described = {row.name: {"label": row.label, **timings[row.name].describe()} for row in rows}
+    record = {
+        "shape": shape.describe(),
+        "timings": described,
+        "ratios": ratios(described),
+        "peak_memory_mib": peaks if memory else {},
+    }
+    return record if kernels is None else {**record, "profile": kernels}
+
+
+def measure_at_once(
+    names: Sequence[str], device: torch.device, options: Mapping[str, Any]
+) -> dict[str, dict[str, Any]]:
+    """`measure_shape` of every shape in a process of its own: they compile together and are timed one by one.
+
+    Parameters
+    ----------
+    names : sequence of str
+        Of the shapes.
+    device : torch.device
+    options : mapping
+        Of `measure_shape`.
+    """
+    context = multiprocessing.get_context("spawn")
+    turns = _Turns(context, len(names))
+    pipes = {name: context.Pipe(duplex=False) for name in names}
+    processes = [
+        context.Process(target=_child, args=(sender, turns, name, device, dict(options)))
+        for name, (_, sender) in pipes.items()
+    ]
+    for process in processes:
+        process.start()
+    for _, sender in pipes.values():
+        sender.close()
+    try:
+        return {name: receiver.recv() for name, (receiver, _) in pipes.items()}
+    except EOFError:
+        raise RuntimeError("the measurement of a shape ended with an error") from None
+    finally:
+        for process in processes:
+            process.join()
+
+
+class _Turns:
+    """Waits until all are ready, then lets one go at a time."""
+
+    def __init__(self, context: SpawnContext, count: int) -> None:
+        self._ready, self._lock = context.Barrier(count), context.Lock()
+
+    @contextmanager
+    def turn(self) -> Any:
+        self._ready.wait()
+        with self._lock:
+            yield
+
+    def give_up(self) -> None:
+        """Let nobody wait for one that will not come."""
+        self._ready.abort()
+
+
+def _child(sender: Connection, turns: _Turns, name: str, device: torch.device, options: dict[str, Any]) -> None:
+    torch.set_num_threads(options["threads"])
+    gc.freeze()
+    try:
+        sender.send(measure_shape(SHAPES[name], device, **options, turn=turns.turn()))
+    except BaseException:
+        turns.give_up()
+        raise
+    finally:
+        sender.close()
