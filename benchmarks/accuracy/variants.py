@@ -46,6 +46,7 @@ def _changed(members: int = 1, **options: Any) -> Variant:
 
 
 _HET = {"noise": "heteroscedastic"}
+_HEAVY = {"noise": "heavy_tailed"}
 _HALF = {"predictive_weight": 0.5}
 _PREDICTIVE = {"predictive_weight": 1.0}
 _LARGE = {"subset_size": 200}
@@ -85,6 +86,9 @@ ABLATION: dict[str, Variant] = {
     "predictive 3 layers 2000": _changed(**_PREDICTIVE, **_DEEP, max_iter=2000),
     "predictive 4 layers": _changed(**_PREDICTIVE, n_layers=4),
     "het+predictive 3 layers": _changed(**_HET, **_PREDICTIVE, **_DEEP),
+    "heavy": _changed(**_HEAVY),
+    "heavy+predictive 3 layers": _changed(**_HEAVY, **_PREDICTIVE, **_DEEP),
+    "heavy+predictive M=200 3 layers 3000": _changed(**_HEAVY, **_PREDICTIVE, **_LARGE, **_DEEP, max_iter=3000),
     "half M=200": _changed(**_HALF, **_LARGE),
     "het+half M=200": _changed(**_HET, **_HALF, **_LARGE),
     "het+predictive M=200": _changed(**_HET, **_PREDICTIVE, **_LARGE),

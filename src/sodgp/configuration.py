@@ -44,7 +44,7 @@ from sodgp.training.warm import WARM_METHODS
 from sodgp.validation import check_choice, check_flag, check_integer, check_positive, check_share, resolve_device
 
 DTYPES = {"float64": torch.float64, "float32": torch.float32}
-NOISES = ("homoscedastic", "heteroscedastic")
+NOISES = ("homoscedastic", "heteroscedastic", "heavy_tailed")
 # From so many rows on, a deep SoD-VI trains for prediction by default: with fewer, and noisy ones, the bound guards
 # better against following the noise.
 PREDICTIVE_ROWS = 500
@@ -63,7 +63,7 @@ EFFORTS = {"quick": Effort(50, 240), "standard": Effort(100, 800), "thorough": E
 
 def _sod(estimator: Any) -> SubsetOfData:
     check_choice("noise", estimator.noise, NOISES)
-    varies = estimator.noise == "heteroscedastic"
+    varies = estimator.noise != "homoscedastic"
     for name, value, needed in (
         ("tie_label_noise", estimator.tie_label_noise, True),
         ("reselect_every", estimator.reselect_every, None),
@@ -71,12 +71,12 @@ def _sod(estimator: Any) -> SubsetOfData:
     ):
         if varies and value != needed:
             raise ConfigurationError(
-                f"noise='heteroscedastic' and {name}={value!r} do not go together; leave {name} at {needed!r}."
+                f"noise={estimator.noise!r} and {name}={value!r} do not go together; leave {name} at {needed!r}."
             )
     return SubsetOfData(
         coupling=estimator.coupling,
         predictive_weight=_checked_weight(estimator),
-        heteroscedastic=varies,
+        noise=estimator.noise,
     )
 
 
@@ -237,8 +237,9 @@ class Configuration:
             raise ConfigurationError(
                 f"noise_variance is for inference='sod'; inference={self.inference!r} trains one noise for all rows."
             )
-        if getattr(self._method, "heteroscedastic", False):
-            raise ConfigurationError("noise_variance is known noise, and noise='heteroscedastic' learns it: use one.")
+        noise = getattr(self._method, "noise", "homoscedastic")
+        if noise != "homoscedastic":
+            raise ConfigurationError(f"noise_variance is known noise, and noise={noise!r} learns it: use one.")
         if not self.tie_label_noise:
             raise ConfigurationError(
                 "noise_variance is the noise of labels and likelihood: leave tie_label_noise at True."

@@ -83,8 +83,9 @@ class DeepGPRegressor(Predictions, MultiOutputMixin, RegressorMixin, BaseEstimat
     tie_label_noise : bool, default=True
         Whether the label noise v of q_hat is the likelihood's sigma^2 (the paper's formula) or a parameter of its own
         (the authors' program).
-    noise : {"homoscedastic", "heteroscedastic"}, default="homoscedastic"
-        For ``"sod"``: the same noise everywhere, or one whose log variance is a GP over the inputs.
+    noise : {"homoscedastic", "heteroscedastic", "heavy_tailed"}, default="homoscedastic"
+        For ``"sod"``: the same noise everywhere, one whose log variance is a GP over the inputs, or one with heavier
+        tails than a normal law, for data with outliers.
     predictive_weight : float or None, default=None
         For ``"sod"`` and ``"dsvi"``: from 0, which trains on the lower bound, to 1, which puts the log predictive
         density of the rows outside the subset in the place of their expected log density. None is 1 for ``"sod"``

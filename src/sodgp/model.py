@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from sodgp.covariance import is_captureable
 from sodgp.draws import Draws
-from sodgp.layers.noise import NoiseProcess
+from sodgp.layers.noise import HeavyTails, NoiseProcess
 from sodgp.layers.subset import NOISE_FLOOR, Points
 
 __all__ = ["DeepGP"]
@@ -30,7 +30,7 @@ class DeepGP(gpytorch.Module):
         Columns P of the targets.
     noise_variance : float
         Start of the likelihood's noise variance, for every output.
-    noise_process : NoiseProcess, optional
+    noise_process : NoiseProcess or HeavyTails, optional
         Makes the noise depend on the input.
     known_noise : Tensor of shape [*replicates, P], optional
         Its value, where it is known and not trained.
@@ -57,7 +57,7 @@ class DeepGP(gpytorch.Module):
         n_outputs: int = 1,
         noise_variance: float = 0.01,
         noise_floor: float = NOISE_FLOOR,
-        noise_process: NoiseProcess | None = None,
+        noise_process: NoiseProcess | HeavyTails | None = None,
         known_noise: Tensor | None = None,
         replicates: torch.Size = torch.Size(),
     ) -> None:
@@ -107,8 +107,9 @@ class DeepGP(gpytorch.Module):
     @property
     def is_captureable(self) -> bool:
         """Whether a training step can be recorded as a CUDA graph: our own kernels, and no priors to validate."""
-        processes = [*self.layers, *([] if self.noise_process is None else [self.noise_process])]
-        return all(is_captureable(p.kernel) for p in processes) and not any(True for _ in self.named_priors())
+        of_noise = [] if self.noise_process is None else self.noise_process.kernels
+        kernels = [*(layer.kernel for layer in self.layers), *of_noise]
+        return all(map(is_captureable, kernels)) and not any(True for _ in self.named_priors())
 
     @property
     def structure(self) -> list[tuple[Any, ...]]:

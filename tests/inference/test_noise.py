@@ -1,4 +1,4 @@
-"""Noise that depends on the input, and training on the predictive density."""
+"""Noise that varies, over the inputs or from row to row, and training on the predictive density."""
 
 import math
 
@@ -160,11 +160,109 @@ def test_noise_that_grows_is_found():
     assert scores[0] < scores[1] - 0.2
 
 
+# --- noise with heavy tails
+
+
+def test_tails_without_spread_are_constant_noise():
+    for weight in (0.0, 0.5, 1.0):
+        method, model, batch = problem(noise="heavy_tailed", predictive_weight=weight)
+        plain, reference, _ = problem(predictive_weight=weight)
+        shake(model)
+        with torch.no_grad():
+            model.noise_process.raw_spread.fill_(-30.0)
+            model.noise_process.q_mean.zero_()
+            model.noise_process.q_log_std.zero_()
+        reference.load_state_dict({k: v for k, v in model.state_dict().items() if not k.startswith("noise_process")})
+        ours, theirs = method.terms(model, batch, draws()), plain.terms(reference, batch, draws())
+        assert ours.pop("kl_noise") == 0.0
+        for name, value in theirs.items():
+            torch.testing.assert_close(ours[name], value, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("n_layers", [1, 2])
+def test_the_density_over_the_levels_by_hand(n_layers):
+    method, model, batch = problem(noise="heavy_tailed", predictive_weight=1.0, n_layers=n_layers)
+    shake(model)
+    mean, variance = method.predict(model, batch.X_s, batch.y_s, batch.X_b, draws())
+    levels = model.noise_variance.squeeze() * model.noise_process.levels().flatten()
+    spread = model.noise_process.spread.item()
+    # Eight equally likely parts of a normal law: their middle quantiles.
+    quantiles = [Normal(0.0, 1.0).icdf(torch.tensor((k + 0.5) / 8, dtype=torch.float64)).item() for k in range(8)]
+    torch.testing.assert_close(
+        levels.log(), model.noise_variance.squeeze().log() + spread * torch.tensor(quantiles, dtype=torch.float64)
+    )
+    density = torch.stack([Normal(mean, (variance + level).sqrt()).log_prob(batch.y_b).exp() for level in levels])
+    predictive = density.mean((0, 1)).log().sum()
+    torch.testing.assert_close(method.terms(model, batch, draws())["rest"], predictive)
+    # The bound's term is below the expected log density of the mixture, which 2,000 draws of f give.
+    plain, _, _ = problem(noise="heavy_tailed", n_layers=n_layers)
+    ours = plain.terms(model, batch, draws())["rest"]
+    f = mean + variance.sqrt() * randn(7, 2000, *mean.shape)
+    exact = torch.stack([Normal(f, level.sqrt()).log_prob(batch.y_b).exp() for level in levels]).mean(0).log()
+    expected = exact.mean(0).sum((-2, -1)).mean()
+    assert ours < expected <= predictive + 1e-6
+    # Close to it: better than the density at the middle level alone.
+    assert (
+        expected - ours
+        < 0.2 * (expected - expected_log_density(batch.y_b, mean, variance, levels[3]).sum((-2, -1)).mean()).abs()
+    )
+
+
+def test_labels_far_off_lose_their_weight_by_the_divergence():
+    _, model, _ = problem(noise="heavy_tailed", subset_size=10)
+    shake(model)
+    process = model.noise_process
+    m, s = process.q_mean * process.spread.squeeze(), process.q_log_std.exp() * process.spread.squeeze()
+    by_hand = torch.distributions.kl_divergence(Normal(m, s), Normal(torch.zeros_like(m), process.spread.squeeze()))
+    torch.testing.assert_close(process.kl(), by_hand.sum().reshape(1))
+    subset, _ = process.at(torch.zeros(1, 10, 2), torch.zeros(1, 1, 2))
+    torch.testing.assert_close(subset.mean[0], m)
+    torch.testing.assert_close(subset.variance[0], s.square())
+
+
+def test_the_tails_are_drawn_evenly():
+    _, model, batch = problem(noise="heavy_tailed")
+    _, rest = model.noise_process.at(batch.X_s, batch.X_b)
+    drawn = rest.draw(randn(0, 50, 6, 1))
+    quantiles = Normal(0.0, 1.0).icdf((torch.arange(50, dtype=torch.float64) + 0.5) / 50)
+    for row in range(6):
+        torch.testing.assert_close(drawn[:, row, 0].sort().values.log(), model.noise_process.spread.item() * quantiles)
+    assert not torch.equal(drawn[:, 0], drawn[:, 1])
+    normal = randn(1, 1, 6, 1)
+    torch.testing.assert_close(rest.draw(normal).log(), model.noise_process.spread * normal)
+
+
+def test_outliers_do_less_harm():
+    rng = np.random.default_rng(1)
+
+    def rows(count):
+        X = rng.uniform(-1, 1, size=(count, 1))
+        far = rng.uniform(size=count) < 0.1
+        return X, np.sin(3 * X[:, 0]) + np.where(far, 2.0, 0.05) * rng.normal(size=count)
+
+    (X, y), (X_new, y_new) = rows(200), rows(500)
+    options = {"n_layers": 1, "max_iter": 400, "subset_size": 40, "random_state": 0}
+    heavy, plain = (DeepGPRegressor(noise=noise, **options).fit(X, y) for noise in ("heavy_tailed", "homoscedastic"))
+    error, density = zip(
+        *(
+            (
+                np.abs(model.predict(X_new) - np.sin(3 * X_new[:, 0])).max(),
+                model.predict_distribution(X_new).log_prob(y_new).mean(),
+            )
+            for model in (heavy, plain)
+        ),
+        strict=True,
+    )
+    assert error[0] < 0.5 * error[1]
+    assert density[0] > density[1] + 0.5
+
+
+@pytest.mark.parametrize("noise", ["heteroscedastic", "heavy_tailed"])
 @pytest.mark.parametrize("weight", [0.0, 0.5])
-def test_the_whole_estimator(tmp_path, weight):
+def test_the_whole_estimator(tmp_path, noise, weight):
     rng = np.random.default_rng(2)
     X, y = rng.normal(size=(40, 2)), rng.normal(size=(40, 2))
-    model = DeepGPRegressor(noise="heteroscedastic", predictive_weight=weight, max_iter=30, random_state=0).fit(X, y)
+    model = DeepGPRegressor(noise=noise, predictive_weight=weight, max_iter=30, random_state=0).fit(X, y)
     assert model.history_.terms["kl_noise"][-1] <= 0
     path = tmp_path / "m.sodgp"
     model.save(path)
@@ -177,11 +275,12 @@ def test_the_whole_estimator(tmp_path, weight):
     assert np.linalg.eigvalsh(covariance).min() > 0
 
 
-def test_replicates_are_the_single_fits():
+@pytest.mark.parametrize("noise", ["heteroscedastic", "heavy_tailed"])
+def test_replicates_are_the_single_fits(noise):
     rng = np.random.default_rng(3)
     X = rng.normal(size=(30, 2))
     data = [(X, rng.normal(size=30)) for _ in range(2)]
-    options = {"noise": "heteroscedastic", "predictive_weight": 0.5, "max_iter": 15, "subset_size": 8}
+    options = {"noise": noise, "predictive_weight": 0.5, "max_iter": 15, "subset_size": 8}
     alone = [DeepGPRegressor(random_state=s, **options).fit(*xy) for s, xy in enumerate(data)]
     together = fit_replicates([DeepGPRegressor(random_state=s, **options) for s in range(2)], data)
     for one, other in zip(alone, together, strict=True):
@@ -195,6 +294,7 @@ def test_replicates_are_the_single_fits():
         ({"noise": "heteroscedastic", "tie_label_noise": False}, "tie_label_noise"),
         ({"noise": "heteroscedastic", "reselect_every": 5}, "reselect_every"),
         ({"noise": "heteroscedastic", "inference": "dsvi"}, "no meaning"),
+        ({"noise": "heavy_tailed", "reselect_every": 5}, "noise='heavy_tailed' and reselect_every"),
         ({"predictive_weight": 1.5}, "from 0 to 1"),
         ({"predictive_weight": True}, "from 0 to 1"),
         ({"predictive_weight": 0.5, "inference": "sghmc"}, "no meaning"),

@@ -154,9 +154,9 @@ OPTIONS: Final[dict[str, Option]] = {
     "learn_inducing_inputs": Option(FLAG, "Train inducing inputs (dsvi, sghmc)", "trained", panel=_SWITCHES),
     "noise": Option(
         TEXT,
-        "homoscedastic, or heteroscedastic: noise that depends on the inputs (sod)",
+        "homoscedastic; heteroscedastic, noise that depends on the inputs; or heavy_tailed (sod)",
         "homoscedastic",
-        choices=("homoscedastic", "heteroscedastic"),
+        choices=("homoscedastic", "heteroscedastic", "heavy_tailed"),
     ),
     "jitter": Option(JITTER, "Added to covariance diagonals, relative to their mean", "1e-6, float32: 1e-4"),
     "effort": Option(

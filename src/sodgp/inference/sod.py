@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import cast
+from typing import Any, cast
 
 import torch
 from torch import Tensor
@@ -15,12 +15,13 @@ from sodgp.inference.base import (
     Batch,
     Terms,
     TrainingSet,
+    expected_log_density,
     mixture_log_density,
     total_log_density,
     with_log_prior,
 )
 from sodgp.kernels import make_kernel
-from sodgp.layers.noise import START_VARIANCE, LogNoise, NoiseProcess
+from sodgp.layers.noise import START_VARIANCE, HeavyTails, LogNoise, NoiseProcess
 from sodgp.layers.subset import Points, Posterior, SubsetLayer
 from sodgp.model import DeepGP
 
@@ -52,10 +53,11 @@ class SubsetOfData:
 
         Above 0 the sum is no lower bound of the evidence any more, but what is scored: the density of unseen rows.
         The subset's labels are inside q_hat already, and keep the expected log density.
-    heteroscedastic : bool
-        Let the noise depend on the input: y_n ~ N(f_n^L, sigma^2 exp(g_n)), see `sodgp.layers.noise`. The sum is the
-        bound under q(G_S) beside the other q, with one more term, ``kl_noise``. Given q(G_S) the best label-informed
-        q_hat is again closed: it takes y_n in with the expected precision E[exp(-g_n)] / sigma^2.
+    noise : {"homoscedastic", "heteroscedastic", "heavy_tailed"}
+        Let the noise vary: y_n ~ N(f_n^L, sigma^2 exp(g_n)), see `sodgp.layers.noise`, with g a GP over the inputs
+        (``"heteroscedastic"``) or independent over the rows (``"heavy_tailed"``). The sum is the bound under q(G_S)
+        beside the other q, with one more term, ``kl_noise``. Given q(G_S) the best label-informed q_hat is again
+        closed: it takes y_n in with the expected precision E[exp(-g_n)] / sigma^2.
 
     Examples
     --------
@@ -71,7 +73,7 @@ class SubsetOfData:
 
     coupling: str = "ancestral"
     predictive_weight: float = 0.0
-    heteroscedastic: bool = False
+    noise: str = "homoscedastic"
     name: str = "sod"
     uses_subset: bool = True
 
@@ -106,7 +108,7 @@ class SubsetOfData:
             layers,
             n_outputs=architecture.n_outputs,
             noise_variance=start.noise_variance,
-            noise_process=_noise_process(architecture) if self.heteroscedastic else None,
+            noise_process=_noise_process(architecture, self.noise),
             known_noise=architecture.known_noise,
             replicates=architecture.replicates,
         )
@@ -154,6 +156,8 @@ class SubsetOfData:
         # Relative to the likelihood's noise, which is v unless v is a parameter of its own.
         spread = v / sigma2 * last.subset_total if model.last.has_noise else last.subset_total
         subset = _log_density(batch.y_s, last.subset_mean, 0.0, g_s, sigma2) - 0.5 * spread.sum((-2, -1)).mean(-1)
+        if isinstance(process, HeavyTails):
+            return last, self._over_levels(last, batch.y_b, sigma2.unsqueeze(-4) * process.levels()), subset
         rest = _log_density(batch.y_b, last.mean, last.variance, g_b, sigma2)
         if self.predictive_weight:
             # Known noise has no variance to draw from.
@@ -161,6 +165,22 @@ class SubsetOfData:
             predictive = mixture_log_density(batch.y_b, last.mean, last.variance + sigma2 * g_b.draw(normal))
             rest = torch.lerp(rest, predictive, self.predictive_weight)
         return last, rest, subset
+
+    def _over_levels(self, last: Posterior, y: Tensor, noise: Tensor) -> Tensor:
+        """The term ``rest`` where any of K noise variances [..., K, 1, 1, P] is equally likely in a row.
+
+        log 1/K sum_k exp E log N(y; f, noise_k) is below E log 1/K sum_k N(y; f, noise_k), so the sum stays a bound.
+        """
+        y, mean, variance = (t.unsqueeze(-4) for t in (y, last.mean, last.variance))
+        rest = torch.zeros_like(noise[..., 0, 0, 0, 0])
+        if self.predictive_weight < 1.0:
+            values = expected_log_density(y, mean, variance, noise)
+            expected = (values.logsumexp(-4) - math.log(values.shape[-4])).sum((-2, -1)).mean(-1)
+            rest = (1.0 - self.predictive_weight) * expected
+        if self.predictive_weight:
+            mean, variance = (t.flatten(-4, -3) for t in torch.broadcast_tensors(mean, variance + noise))
+            rest = rest + self.predictive_weight * mixture_log_density(y.squeeze(-4), mean, variance)
+        return rest
 
     def predict(self, model: DeepGP, X_s: Tensor, y_s: Tensor, X: Tensor, draws: Draws) -> tuple[Tensor, Tensor]:
         """Eq. (prediction): test rows take the batch's place; one Gaussian for each sample.
@@ -213,7 +233,13 @@ def _known(precision: Tensor) -> LogNoise:
     return LogNoise(-precision.log(), torch.zeros_like(precision))
 
 
-def _noise_process(architecture: Architecture) -> NoiseProcess:
+def _noise_process(architecture: Architecture, noise: str) -> NoiseProcess | HeavyTails | None:
+    if noise == "homoscedastic":
+        return None
+    sizes: dict[str, Any] = {"size": architecture.size, "n_outputs": architecture.n_outputs}
+    sizes.update(dtype=architecture.dtype, replicates=architecture.replicates)
+    if noise == "heavy_tailed":
+        return HeavyTails(**sizes)
     kernel = make_kernel(
         "rbf",
         architecture.input_dim,
@@ -222,14 +248,7 @@ def _noise_process(architecture: Architecture) -> NoiseProcess:
         dtype=architecture.dtype,
         replicates=architecture.replicates,
     )
-    return NoiseProcess(
-        kernel,
-        size=architecture.size,
-        n_outputs=architecture.n_outputs,
-        jitter=architecture.jitter,
-        dtype=architecture.dtype,
-        replicates=architecture.replicates,
-    )
+    return NoiseProcess(kernel, jitter=architecture.jitter, **sizes)
 
 
 def _start_at_prior_means(layers: list[SubsetLayer], Z_s: Tensor) -> None:

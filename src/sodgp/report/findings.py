@@ -152,8 +152,8 @@ def _calibration(facts: Facts) -> Iterator[Finding]:
                 "warn",
                 f"{name}: 90 % intervals are right, but 50 % intervals hold {100 * middle:.0f} % of the observations:"
                 " the predictive distribution has the wrong shape.",
-                "The noise may have heavier or lighter tails than a Gaussian, or change with the inputs"
-                " (noise='heteroscedastic').",
+                "The noise may have other tails than a Gaussian (noise='heavy_tailed' has heavier ones), or change with"
+                " the inputs (noise='heteroscedastic').",
             )
 
 
