@@ -136,6 +136,14 @@ def test_history_has_the_bound_its_terms_and_moves_of_the_subset(model, ax):
         plots.plot_history(History(), ax=ax)
 
 
+def test_history_of_a_fit_that_was_trained_for_prediction(ax):
+    X = np.linspace(-1, 1, 12)[:, None]
+    options = {"predictive_weight": 1.0, "noise": "heavy_tailed", "max_iter": 3, "subset_size": 4, "random_state": 0}
+    plots.plot_history(DeepGPRegressor(**options).fit(X, X[:, 0]), ax=ax)
+    assert labels(ax)[0] == "objective"
+    assert "−KL, noise" in labels(ax)
+
+
 def test_a_lone_spike_does_not_flatten_the_history(ax):
     bound = np.full(100, -10.0)
     bound[50] = -1e6

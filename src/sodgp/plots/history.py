@@ -21,6 +21,7 @@ _NAMES = {
     "rest": "fit of the rest",
     "subset": "fit of the subset",
     "kl_last": "−KL, last layer",
+    "kl_noise": "−KL, noise",
     "log_prior": "log prior",
     "log_density": "fit",
     "log_prior_u": "log prior of u",
@@ -29,10 +30,10 @@ _DASHES = ("-", "--", "-.", ":")
 
 
 def plot_history(model: DeepGPRegressor | History, *, terms: bool = True, ax: Axes | None = None) -> Axes:
-    """The bound over the iterations, and its terms: fits to the data and negative KLs, which add up to it.
+    """What is maximised over the iterations, and its terms: fits to the data and negative KLs, which add up to it.
 
-    Dotted lines mark where the subset was chosen anew. The axis leaves out how the first
-    tenth of the run looked, and lone spikes below.
+    It is called the bound, unless a model says that it was trained on the predictive density. Dotted lines mark
+    where the subset was chosen anew. The axis leaves out how the first tenth of the run looked, and lone spikes below.
 
     Parameters
     ----------
@@ -65,7 +66,8 @@ def plot_history(model: DeepGPRegressor | History, *, terms: bool = True, ax: Ax
         raise InputError("the history is empty: no iteration was logged.")
     ax = axes_or_current(ax)
     iterations = np.asarray(history.iteration)
-    ax.plot(iterations, history.bound, color=MEAN, linewidth=2.2, label="bound", zorder=4)
+    name = "objective" if getattr(getattr(model, "_method", None), "predictive_weight", 0.0) else "bound"
+    ax.plot(iterations, history.bound, color=MEAN, linewidth=2.2, label=name, zorder=4)
     shown = [np.asarray(history.bound)]
     if terms:
         for number, (name, values) in enumerate(history.terms.items()):
