@@ -44,6 +44,31 @@ def test_a_compiled_fit_is_the_plain_fit():
     assert run.stdout.strip() == "equal", run.stderr
 
 
+MANY = """
+    import warnings
+    from functools import partial
+
+    import numpy as np
+    import torch
+    from sodgp import DeepGPRegressor
+    from sodgp.errors import NumericalWarning
+
+    warnings.simplefilter("error", NumericalWarning)
+    torch.compile = partial(torch.compile, backend="eager")  # quicker, and the limit is the same
+    for rows in range(12, 22):
+        X = np.linspace(-1, 1, rows)[:, None]
+        DeepGPRegressor(n_layers=1, compile=True, max_iter=1, subset_size=4).fit(X, X[:, 0])
+    print("ten")
+"""
+
+
+def test_ten_models_compile_in_one_process():
+    run = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", textwrap.dedent(MANY)], capture_output=True, text=True, check=False
+    )
+    assert run.stdout.strip() == "ten", run.stderr
+
+
 # All functions; without arguments the program also takes every method, alone and replicated, for some minutes.
 FAST = ("L", "L_inv", "times", "transpose_times", "solve", "log_det", "inverse_norm", "HiddenRows", "TotalRows")
 FAST += ("SpreadRows", "QuadraticTrace", "Gram", "RBFPair", "OutputVariances")
