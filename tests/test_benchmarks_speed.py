@@ -260,6 +260,7 @@ def test_a_missing_device_is_told(tmp_path, capsys):
 
 @pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+@pytest.mark.filterwarnings("ignore")  # PyTorch's compiler warns within itself
 def test_a_run_on_cuda(tmp_path):
     path = tmp_path / "speed-cuda.json"
     assert main(["--device", "cuda", "--shapes", "tiny", "--repeats", "2", "--profile", "--out", str(path)]) == 0

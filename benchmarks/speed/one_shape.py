@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gc
 import multiprocessing
+import sys
+import time
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
@@ -53,7 +55,7 @@ def measure_shape(
     turn : context manager, optional
         Entered for the timing, when all steps are built and warm.
     """
-    is_cuda = device.type == "cuda"
+    is_cuda, began = device.type == "cuda", time.perf_counter()
     rows = [c for c in contestants(shape, device) if only is None or c.name in only]
     data = synthetic_data(shape, device)
     steps: dict[str, StepFunction] = {}
@@ -66,6 +68,7 @@ def measure_shape(
         else:
             steps[row.name] = build()
         blocks[row.name] = warm_up(steps[row.name], device)
+        print(f"{shape.name}: {row.label} is ready after {time.perf_counter() - began:.0f} s", file=sys.stderr)
     with turn or nullcontext():
         rounds = repeats or (_CUDA_REPEATS if is_cuda else shape.repeats)
         timings = interleaved_rounds(steps, blocks, rounds, device)
