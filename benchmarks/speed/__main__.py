@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import gc
 import shlex
 import sys
 import time
@@ -32,12 +31,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print("no CUDA device here; use --device cpu.", file=sys.stderr)
         return 2
     torch.set_num_threads(options.threads)
-    # What the imports left is not garbage: without it, collecting garbage between blocks costs next to nothing.
-    gc.freeze()
-    try:
-        _measure(options, given, device)
-    finally:
-        gc.unfreeze()
+    _measure(options, given, device)
     return 0
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import multiprocessing
 import sys
 import time
@@ -138,7 +137,6 @@ class _Turns:
 
 def _child(sender: Connection, turns: _Turns, name: str, device: torch.device, options: dict[str, Any]) -> None:
     torch.set_num_threads(options["threads"])
-    gc.freeze()
     try:
         sender.send(measure_shape(SHAPES[name], device, **options, turn=turns.turn()))
     except BaseException:
