@@ -35,9 +35,14 @@ def table(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return "\n".join(f"| {' | '.join(row)} |" for row in [titles, ["---"] * len(titles), *rows])
 
 
+def paper_cells() -> list[Cell]:
+    """The cells of the paper's table, but for year: a single row of it was run, on a part of its rows."""
+    return [cell for cell in read_cells(RESULTS / "paper") if cell.key.data != "year_subset7000"]
+
+
 def nlpp() -> str:
     """Table 1 where it was rerun: ours, the paper's below it."""
-    built = build(read_cells(RESULTS / "paper"), "nlpp")
+    built = build(paper_cells(), "nlpp")
     rows = []
     for label, entries in built.rows.items():
         if any(entry.ours for entry in entries):
@@ -57,7 +62,7 @@ def _with_lengthscales(label: str, data: str) -> list[float]:
 
 def picked() -> str:
     """The last iteration against the best one on the test part, which nobody may pick, and the paper's number."""
-    cells = read_cells(RESULTS / "paper")
+    cells = paper_cells()
     groups: dict[tuple[str, int], dict[str, list[Cell]]] = {}
     for cell in cells:
         groups.setdefault((cell.key.method, cell.key.layers), {}).setdefault(cell.key.data, []).append(cell)
@@ -102,7 +107,7 @@ def explanations() -> str:
     """The paper's presets as they are and with a lengthscale for each input, with the paper's numbers."""
     rows: list[list[str]] = []
     columns = {"boston_authors": "boston", "concrete": "concrete", "energy": "energy", "winered": "winered"}
-    cells = read_cells(RESULTS / "paper")
+    cells = paper_cells()
     for label, method, layers in (("SVGP", "SVGP", 1), ("SoD-DGP1", "SoD", 1), ("SoD-DGP2", "SoD", 2)):
         own = [[c.results["nlpp"] for c in cells if c.key.group == (data, method, layers)] for data in columns]
         each = [_with_lengthscales(label, data) for data in columns]
@@ -225,7 +230,7 @@ def draw() -> None:
     """The pictures."""
     from sodgp.bench.plot import curves_figure, rmse_figure, save_figure
 
-    cells = read_cells(RESULTS / "paper")
+    cells = paper_cells()
     save_figure(rmse_figure(cells), IMAGES / "results-rmse.png")
     save_figure(curves_figure(cells, "boston_authors"), IMAGES / "results-curves.png")
     # Drawn by `python -m benchmarks.subsets` from its own cells.
