@@ -267,7 +267,7 @@ class Configuration:
                     f"subset_size={self.subset_size} is more than the {n_rows} rows of the data: the subset is all of"
                     " them, and the rest is empty.",
                     SubsetSizeWarning,
-                    stacklevel=3,
+                    stacklevel=4,
                 )
             return min(self.subset_size, n_rows)
         if self.subset_size == "paper":

@@ -10,6 +10,7 @@ import torch
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
 from sklearn.utils import check_random_state
+from torch import Tensor
 
 from sodgp.architecture import Architecture
 from sodgp.checkpointing import check_seed_is_kept, plan_for, seeds_of
@@ -381,24 +382,9 @@ class DeepGPRegressor(Predictions, MultiOutputMixin, RegressorMixin, BaseEstimat
                 raise ConfigurationError("validation_fraction and noise_variance do not go together; leave one out.")
             self.validation_indices_ = held
         X_held, y_held, X_raw, y_columns = X_raw[held], y_columns[held], X_raw[rows], y_columns[rows]
-        if start is None:
-            self._x_scaler, self._y_scaler = scaler_of(X_raw, "X"), scaler_of(y_columns, "y")
-        elif (X_raw.shape[1], y_columns.shape[1]) != (len(self._x_scaler.scale_), len(self._y_scaler.scale_)):
-            raise InputError(
-                f"warm_start continues a fit with {len(self._x_scaler.scale_)} columns of X and"
-                f" {len(self._y_scaler.scale_)} of y; these data have {X_raw.shape[1]} and {y_columns.shape[1]}."
-                " Use warm_start=False for other data."
-            )
-        else:
-            self._x_scaler, self._y_scaler = (with_rows(s, len(X_raw)) for s in (self._x_scaler, self._y_scaler))
-        X_scaled, y_scaled = self._x_scaler.transform(X_raw), self._y_scaler.transform(y_columns)
-
-        X_t, y_t = (torch.as_tensor(values, dtype=torch.float64) for values in (X_scaled, y_scaled))
-        automatic = config.automatic_size(X_t)
-        if automatic is not None:
-            self.subset_size_reason_ = automatic.reason
-        size = config.subset_rows(len(X_raw)) if automatic is None else automatic.size
-        method = config.method(len(X_raw))
+        X_t, y_t = self._scaled(X_raw, y_columns, is_warm=start is not None)
+        method = config.method(len(X_t))
+        size = self._subset_rows(config, X_t)
         if start is not None and not method.uses_subset and self.subset_size is None:
             size = start.model.layers[0].q_mean.shape[-2]
         chosen = torch.empty(0, dtype=torch.int64)
@@ -406,16 +392,16 @@ class DeepGPRegressor(Predictions, MultiOutputMixin, RegressorMixin, BaseEstimat
             generator = torch.Generator().manual_seed(int(seeds[0]))
             chosen = get_selector(self.subset).select(X_t, y_t, size, None, generator)
             self.subset_indices_ = rows[chosen.numpy()]
-        known = self._known_noise(config, noise_variance, y_scaled.shape)
+        known = self._known_noise(config, noise_variance, tuple(y_t.shape))
         data = split(X_t, y_t, chosen, config.dtype, known)
 
-        widths = config.hidden_widths(X_raw.shape[1])
+        widths = config.hidden_widths(X_t.shape[1])
         weights = (linear_weights if config.hidden_mean == "linear" else zero_weights)(X_t, widths)
         if start is not None:
             weights = kept_directions(start.model, weights)
         architecture = Architecture(
-            input_dim=X_raw.shape[1],
-            n_outputs=y_scaled.shape[1],
+            input_dim=X_t.shape[1],
+            n_outputs=y_t.shape[1],
             size=size,
             mean_weights=weights,
             kernel=self.kernel,
@@ -444,6 +430,30 @@ class DeepGPRegressor(Predictions, MultiOutputMixin, RegressorMixin, BaseEstimat
         self._method = method
         self._X_s, self._y_s = data.X_s.unsqueeze(0), data.y_s.unsqueeze(0)
         return Problem(architecture, data, int(seeds[1]), chosen, start), settings
+
+    def _scaled(self, X: FloatArray, y: FloatArray, *, is_warm: bool) -> tuple[Tensor, Tensor]:
+        """X [N, D] and y [N, P] in the units of training: those of these rows, or of the fit that is continued."""
+        if not is_warm:
+            self._x_scaler, self._y_scaler = scaler_of(X, "X"), scaler_of(y, "y")
+        elif (X.shape[1], y.shape[1]) != (len(self._x_scaler.scale_), len(self._y_scaler.scale_)):
+            raise InputError(
+                f"warm_start continues a fit with {len(self._x_scaler.scale_)} columns of X and"
+                f" {len(self._y_scaler.scale_)} of y; these data have {X.shape[1]} and {y.shape[1]}."
+                " Use warm_start=False for other data."
+            )
+        else:
+            self._x_scaler, self._y_scaler = (with_rows(s, len(X)) for s in (self._x_scaler, self._y_scaler))
+        scaled = self._x_scaler.transform(X), self._y_scaler.transform(y)
+        X_t, y_t = (torch.as_tensor(values, dtype=torch.float64) for values in scaled)
+        return X_t, y_t
+
+    def _subset_rows(self, config: Configuration, X: Tensor) -> int:
+        """Rows of the subset; of an automatic size the reason is kept."""
+        automatic = config.automatic_size(X)
+        if automatic is None:
+            return config.subset_rows(len(X))
+        self.subset_size_reason_ = automatic.reason
+        return automatic.size
 
     def _judged_by(self, X: FloatArray, y: FloatArray, dtype: torch.dtype) -> HeldOut:
         """Held-out rows in the units of training."""
