@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from sodgp.covariance import is_captureable
 from sodgp.draws import Draws
-from sodgp.layers.noise import HeavyTails, NoiseProcess
+from sodgp.layers.noise import N_LEVELS, HeavyTails, NoiseProcess
 from sodgp.layers.subset import NOISE_FLOOR, Points
 
 __all__ = ["DeepGP"]
@@ -31,7 +31,7 @@ class DeepGP(gpytorch.Module):
     noise_variance : float
         Start of the likelihood's noise variance, for every output.
     noise_process : NoiseProcess or HeavyTails, optional
-        Makes the noise depend on the input.
+        Lets the noise vary, over the inputs or from row to row.
     known_noise : Tensor of shape [*replicates, P], optional
         Its value, where it is known and not trained.
     replicates : torch.Size
@@ -83,7 +83,9 @@ class DeepGP(gpytorch.Module):
         return self.likelihood.noise.squeeze(-1).unsqueeze(-2)
 
     def noise_at(self, X_s: Tensor, X: Tensor, draws: Draws) -> Tensor:
-        """Noise variance of observations at X, [..., 1 or T, 1 or N, P]; drawn where it varies and is uncertain.
+        """Noise variance of observations at X, [..., 1 or T, 1 or N, P].
+
+        Drawn where it varies over the inputs and is uncertain; its mean where it has heavy tails.
 
         Parameters
         ----------
@@ -91,11 +93,36 @@ class DeepGP(gpytorch.Module):
             Inputs of the subset and of the rows.
         draws : Draws
         """
-        sigma2 = self.noise_variance[..., None, :]
-        if self.noise_process is None:
+        sigma2, process = self.noise_variance[..., None, :], self.noise_process
+        if process is None:
             return sigma2
-        _, rest = self.noise_process.at(X_s, X)
+        if isinstance(process, HeavyTails):
+            return sigma2 * process.levels().mean(-4)
+        _, rest = process.at(X_s, X)
         return sigma2 * rest.draw(draws.rest(X.shape[-2], self.n_outputs))
+
+    def drawn_noise_at(self, X_s: Tensor, X: Tensor, draws: Draws) -> Tensor:
+        """As `noise_at`, for observations that are drawn themselves: with heavy tails, a level for each of them."""
+        if isinstance(self.noise_process, HeavyTails):
+            normal = draws.rest(X.shape[-2], self.n_outputs)
+            return self.noise_variance[..., None, :] * self.noise_process.draw(normal)
+        return self.noise_at(X_s, X, draws)
+
+    def observed(self, mean: Tensor, variance: Tensor, X_s: Tensor, X: Tensor, draws: Draws) -> tuple[Tensor, Tensor]:
+        """Mean and variance of observations, from those of f [..., T, N, P]: [..., C, N, P] for C equal components.
+
+        There are as many as samples; with heavy tails, as many as samples and levels of the noise together.
+        """
+        if not isinstance(self.noise_process, HeavyTails):
+            return mean, variance + self.noise_at(X_s, X, draws)
+        levels = self.noise_variance[..., None, None, :] * self.noise_process.levels()
+        pair = torch.broadcast_tensors(mean.unsqueeze(-4), variance.unsqueeze(-4) + levels)
+        return pair[0].flatten(-4, -3), pair[1].flatten(-4, -3)
+
+    @property
+    def n_noise_levels(self) -> int:
+        """Components of an observation for each sample of f."""
+        return N_LEVELS if isinstance(self.noise_process, HeavyTails) else 1
 
     @property
     def n_parameters(self) -> int:

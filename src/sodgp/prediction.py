@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -78,7 +78,7 @@ class Predictions:
         return joined if return_std else joined[0]
 
     def predict_distribution(self, X: Any, *, latent: bool = False) -> GaussianMixture:
-        """The predictive distribution, one Gaussian per Monte Carlo sample.
+        """The predictive distribution, one Gaussian per Monte Carlo sample (and level of a noise with heavy tails).
 
         Parameters
         ----------
@@ -132,7 +132,7 @@ class Predictions:
         check_is_fitted(self)
         count = check_integer("n_samples", n_samples, minimum=1)
         seed = int(check_random_state(random_state).randint(2**31 - 1))
-        mean, covariance = self._joint(X, seed, count, latent=latent)
+        mean, covariance = self._joint(X, seed, count, noise=None if latent else self.model_.drawn_noise_at)
         values, vectors = torch.linalg.eigh(covariance)
         normal = torch.randn(*mean.mT.shape, generator=torch.Generator().manual_seed(seed + 1), dtype=torch.float64)[
             ..., None
@@ -149,11 +149,12 @@ class Predictions:
         check_is_fitted(self)
         rows = self._scaled_rows(X)
         count = check_integer("n_predict_samples", self.n_predict_samples, minimum=1)
+        levels = 1 if latent else self.model_.n_noise_levels
         if keep:
             # Means and variances of all components; for a moment twice, when the chunks are put together.
             memory.require_memory(
-                32.0 * count * len(rows) * self.model_.n_outputs,
-                f"a mixture of {count} components for {len(rows)} rows",
+                32.0 * count * levels * len(rows) * self.model_.n_outputs,
+                f"a mixture of {count * levels} components for {len(rows)} rows",
                 "predict(X, return_std=True) keeps only two numbers for each row; or give the rows in parts.",
             )
         chunk = resources.chunk_rows(self._method, self.model_, count, rows.device)
@@ -162,15 +163,19 @@ class Predictions:
             part = rows[chosen]
             draws = SharedDraws(self._predict_seed, count, dtype=part.dtype, device=part.device)
             with torch.no_grad(), cpu_threads(self.n_threads):
-                mean, variance = self._method.predict(self.model_, *self._anchors(part), part.unsqueeze(0), draws)
+                (X_s, y_s), X_p = self._anchors(part), part.unsqueeze(0)
+                mean, variance = self._method.predict(self.model_, X_s, y_s, X_p, draws)
                 if not latent:
-                    variance = variance + self.model_.noise_at(self._anchors(part)[0], part.unsqueeze(0), draws)
+                    mean, variance = self.model_.observed(mean, variance, X_s, X_p, draws)
             return self._original_units(*torch.broadcast_tensors(mean, variance))
 
         return resources.halving(len(rows), chunk, work, rows.device, "a prediction")
 
-    def _joint(self, X: Any, seed: int, count: int, *, latent: bool) -> tuple[Tensor, Tensor]:
-        """Mean [T, N, P] and covariance [T, P, N, N] of f or y over rows drawn jointly, scaled, on the CPU."""
+    def _joint(self, X: Any, seed: int, count: int, *, noise: Callable[..., Tensor] | None) -> tuple[Tensor, Tensor]:
+        """Mean [T, N, P] and covariance [T, P, N, N] over rows drawn jointly, scaled, on the CPU.
+
+        Of f, or with one of the model's functions for the noise, of y.
+        """
         rows = self._scaled_rows(X)
         if len(rows) > _MAX_JOINT_ROWS:
             raise InputError(
@@ -191,9 +196,9 @@ class Predictions:
             with torch.no_grad(), cpu_threads(self.n_threads):
                 X_s, y_s = self._anchors(rows)
                 mean, covariance = self._method.predict_joint(self.model_, X_s, y_s, rows.unsqueeze(0), draws)
-                if not latent:
-                    noise = self.model_.noise_at(X_s, rows.unsqueeze(0), draws).expand_as(mean)
-                    covariance = covariance + torch.diag_embed(noise.mT)
+                if noise is not None:
+                    added = noise(X_s, rows.unsqueeze(0), draws).expand_as(mean)
+                    covariance = covariance + torch.diag_embed(added.mT)
             moments.append((mean.cpu().double(), covariance.cpu().double()))
         mean, covariance = (torch.cat(values) for values in zip(*moments, strict=True))
         return mean, covariance
@@ -201,7 +206,7 @@ class Predictions:
     def _joint_moments(self, X: Any) -> tuple[FloatArray, FloatArray]:
         check_is_fitted(self)
         count = check_integer("n_predict_samples", self.n_predict_samples, minimum=1)
-        mean, covariance = self._joint(X, self._predict_seed, count, latent=False)
+        mean, covariance = self._joint(X, self._predict_seed, count, noise=self.model_.noise_at)
         centred = (mean - mean.mean(0)).permute(2, 1, 0)
         total = covariance.mean(0) + centred @ centred.mT / len(mean)
         scale, shift = self._y_scaler.scale_, self._y_scaler.mean_

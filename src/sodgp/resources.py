@@ -18,6 +18,7 @@ from sodgp import memory
 from sodgp.architecture import Architecture
 from sodgp.errors import ResourceError
 from sodgp.inference.base import Inference
+from sodgp.layers.noise import NoiseProcess
 from sodgp.model import DeepGP
 
 # What the tensors of one chunk of a prediction may take together; more gains no time.
@@ -47,8 +48,10 @@ def prediction_bytes(inference: Inference, model: DeepGP, n_samples: int) -> tup
     # Posterior draws and noise that varies have a component for every sample, however shallow the model.
     T = T if inference.name == "sghmc" or model.noise_process is not None else T_deep
     per_row = 3.2 * T_deep * M + T * (4 * max(widths) + 6 * P)
-    if model.noise_process is not None:
+    if isinstance(model.noise_process, NoiseProcess):
         per_row += 3.2 * M + 6 * T * P
+    elif model.noise_process is not None:
+        per_row += 6 * T * P * model.n_noise_levels
     # SoD factorises the covariance of every sample's subset, and once more for every output with its labels.
     fixed = T_deep * M * M * (4 + 5 * P) if inference.uses_subset else M * M * (8 + max(widths))
     if getattr(inference, "coupling", "") == "marginal" and len(widths) > 2:

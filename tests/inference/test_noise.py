@@ -170,11 +170,10 @@ def test_tails_without_spread_are_constant_noise():
         shake(model)
         with torch.no_grad():
             model.noise_process.raw_spread.fill_(-30.0)
-            model.noise_process.q_mean.zero_()
-            model.noise_process.q_log_std.zero_()
+            model.noise_process.q_logits.zero_()
         reference.load_state_dict({k: v for k, v in model.state_dict().items() if not k.startswith("noise_process")})
         ours, theirs = method.terms(model, batch, draws()), plain.terms(reference, batch, draws())
-        assert ours.pop("kl_noise") == 0.0
+        assert ours.pop("kl_noise").abs() < 1e-12
         for name, value in theirs.items():
             torch.testing.assert_close(ours[name], value, rtol=1e-9, atol=1e-9)
 
@@ -208,28 +207,73 @@ def test_the_density_over_the_levels_by_hand(n_layers):
     )
 
 
-def test_labels_far_off_lose_their_weight_by_the_divergence():
+def test_the_levels_of_the_subset_by_hand():
     _, model, _ = problem(noise="heavy_tailed", subset_size=10)
-    shake(model)
+    shake(model, 1.0)
     process = model.noise_process
-    m, s = process.q_mean * process.spread.squeeze(), process.q_log_std.exp() * process.spread.squeeze()
-    by_hand = torch.distributions.kl_divergence(Normal(m, s), Normal(torch.zeros_like(m), process.spread.squeeze()))
-    torch.testing.assert_close(process.kl(), by_hand.sum().reshape(1))
-    subset, _ = process.at(torch.zeros(1, 10, 2), torch.zeros(1, 1, 2))
-    torch.testing.assert_close(subset.mean[0], m)
-    torch.testing.assert_close(subset.variance[0], s.square())
+    q = torch.distributions.Categorical(logits=process.q_logits)
+    prior = torch.distributions.Categorical(logits=torch.zeros_like(process.q_logits))
+    torch.testing.assert_close(process.kl(), torch.distributions.kl_divergence(q, prior).sum().reshape(1))
+    g = process.levels().flatten().log()
+    subset = process.at_subset()
+    torch.testing.assert_close(subset.mean[0], q.probs @ g)
+    torch.testing.assert_close(subset.precision[0], q.probs @ (-g).exp())
 
 
-def test_the_tails_are_drawn_evenly():
-    _, model, batch = problem(noise="heavy_tailed")
-    _, rest = model.noise_process.at(batch.X_s, batch.X_b)
-    drawn = rest.draw(randn(0, 50, 6, 1))
-    quantiles = Normal(0.0, 1.0).icdf((torch.arange(50, dtype=torch.float64) + 0.5) / 50)
-    for row in range(6):
-        torch.testing.assert_close(drawn[:, row, 0].sort().values.log(), model.noise_process.spread.item() * quantiles)
-    assert not torch.equal(drawn[:, 0], drawn[:, 1])
-    normal = randn(1, 1, 6, 1)
-    torch.testing.assert_close(rest.draw(normal).log(), model.noise_process.spread * normal)
+def test_all_rows_in_the_subset_bound_the_evidence_of_heavy_tails():
+    """Three rows and one layer: the evidence is a sum over 8^3 noises, and the bound is below it, also at its best."""
+    method, model, batch = problem(rows=3, n_layers=1, subset_size=3, noise="heavy_tailed", jitter=1e-9)
+    levels = (model.noise_variance.squeeze() * model.noise_process.levels().flatten()).detach()
+    K = (model.last.kernel(batch.X_s[0]).to_dense() + 1e-9 * torch.eye(3, dtype=torch.float64)).detach()
+    noises = torch.cartesian_prod(levels, levels, levels)
+    zero = torch.zeros(3, dtype=torch.float64)
+    each = MultivariateNormal(zero, K + torch.diag_embed(noises)).log_prob(batch.y_s[0, :, 0])
+    evidence = each.logsumexp(0) - math.log(len(noises))
+    logits = model.noise_process.q_logits
+    values = []
+    optimizer = torch.optim.Adam([logits], lr=0.1)
+    for _ in range(300):
+        value = bound(method.terms(model, batch, draws(1)))
+        values.append(value.item())
+        optimizer.zero_grad()
+        (-value).backward()
+        optimizer.step()
+    assert values[0] < values[-1] < evidence.item()
+    assert evidence.item() - values[-1] < 0.3
+
+
+def test_predictions_have_the_law_of_training():
+    """Every component of f with every level, however many samples: mean, variance and covariance belong together."""
+    rng = np.random.default_rng(4)
+    X = rng.uniform(-1, 1, size=(60, 1))
+    y = np.sin(3 * X[:, 0]) + np.where(rng.uniform(size=60) < 0.2, 1.0, 0.05) * rng.normal(size=60)
+    options = {"noise": "heavy_tailed", "max_iter": 60, "subset_size": 15, "random_state": 0}
+    model = DeepGPRegressor(n_layers=1, **options).fit(X, y)
+    process = model.model_.noise_process
+    scale = model._y_scaler.scale_[0] ** 2
+    levels = scale * (model.model_.noise_variance.squeeze() * process.levels().flatten()).detach().numpy()
+    latent = model.predict_distribution(X[:7], latent=True)
+    expected = latent.variance + levels.mean()
+    for count in (1, 5, 50):
+        observed = model.set_params(n_predict_samples=count).predict_distribution(X[:7])
+        assert observed.n_components == 8
+        np.testing.assert_allclose(observed.variance, expected, rtol=1e-10)
+    _, covariance = model.predict(X[:7], return_cov=True)
+    np.testing.assert_allclose(np.diagonal(covariance), expected, rtol=1e-6)
+    # Drawn observations: their noise has the same variance, and rows take their levels alone.
+    spread = model.sample_y(X[:2], 4000).var(1)
+    np.testing.assert_allclose(spread, expected[:2], rtol=0.25)
+    deep = DeepGPRegressor(n_layers=2, n_predict_samples=6, **options).fit(X, y)
+    assert deep.predict_distribution(X[:3]).n_components == 48
+    assert deep.predict_distribution(X[:3], latent=True).n_components == 6
+
+
+def test_a_draw_takes_every_level_equally_often():
+    _, model, _ = problem(noise="heavy_tailed")
+    process = model.noise_process
+    values, counts = process.draw(randn(0, 8000, 1, 1)).unique(return_counts=True)
+    torch.testing.assert_close(values, process.levels().flatten())
+    assert (counts - 1000).abs().max() < 150
 
 
 def test_outliers_do_less_harm():

@@ -21,7 +21,7 @@ from sodgp.inference.base import (
     with_log_prior,
 )
 from sodgp.kernels import make_kernel
-from sodgp.layers.noise import START_VARIANCE, HeavyTails, LogNoise, NoiseProcess
+from sodgp.layers.noise import START_VARIANCE, HeavyTails, LevelNoise, LogNoise, NoiseProcess
 from sodgp.layers.subset import Points, Posterior, SubsetLayer
 from sodgp.model import DeepGP
 
@@ -55,9 +55,9 @@ class SubsetOfData:
         The subset's labels are inside q_hat already, and keep the expected log density.
     noise : {"homoscedastic", "heteroscedastic", "heavy_tailed"}
         Let the noise vary: y_n ~ N(f_n^L, sigma^2 exp(g_n)), see `sodgp.layers.noise`, with g a GP over the inputs
-        (``"heteroscedastic"``) or independent over the rows (``"heavy_tailed"``). The sum is the bound under q(G_S)
-        beside the other q, with one more term, ``kl_noise``. Given q(G_S) the best label-informed q_hat is again
-        closed: it takes y_n in with the expected precision E[exp(-g_n)] / sigma^2.
+        (``"heteroscedastic"``) or one of eight values in every row (``"heavy_tailed"``). The sum is the bound under
+        q(G_S) beside the other q, with one more term, ``kl_noise``. Given q(G_S) the best label-informed q_hat is
+        again closed: it takes y_n in with the expected precision E[exp(-g_n)] / sigma^2.
 
     Examples
     --------
@@ -145,6 +145,8 @@ class SubsetOfData:
     ) -> tuple[Posterior, Tensor, Tensor]:
         """The last layer and the terms ``rest`` and ``subset`` where every row has a noise of its own."""
         sigma2, process = model.noise_variance[..., None, :], model.noise_process
+        if isinstance(process, HeavyTails):
+            return self._heavy_tailed(model, process, points, batch)
         if process is not None:
             g_s, g_b = process.at(batch.X_s, batch.X_b)
             v = sigma2 / g_s.precision
@@ -155,9 +157,7 @@ class SubsetOfData:
         last = model.last.label_informed(points, batch.y_s, v)
         # Relative to the likelihood's noise, which is v unless v is a parameter of its own.
         spread = v / sigma2 * last.subset_total if model.last.has_noise else last.subset_total
-        subset = _log_density(batch.y_s, last.subset_mean, 0.0, g_s, sigma2) - 0.5 * spread.sum((-2, -1)).mean(-1)
-        if isinstance(process, HeavyTails):
-            return last, self._over_levels(last, batch.y_b, sigma2.unsqueeze(-4) * process.levels()), subset
+        subset = _subset_log_density(batch.y_s, last, g_s, sigma2, spread)
         rest = _log_density(batch.y_b, last.mean, last.variance, g_b, sigma2)
         if self.predictive_weight:
             # Known noise has no variance to draw from.
@@ -165,6 +165,15 @@ class SubsetOfData:
             predictive = mixture_log_density(batch.y_b, last.mean, last.variance + sigma2 * g_b.draw(normal))
             rest = torch.lerp(rest, predictive, self.predictive_weight)
         return last, rest, subset
+
+    def _heavy_tailed(
+        self, model: DeepGP, process: HeavyTails, points: Points, batch: Batch
+    ) -> tuple[Posterior, Tensor, Tensor]:
+        """The same where the noise of a row has one of a few levels."""
+        sigma2, g_s = model.noise_variance[..., None, :], process.at_subset()
+        last = model.last.label_informed(points, batch.y_s, sigma2 / g_s.precision)
+        subset = _subset_log_density(batch.y_s, last, g_s, sigma2, last.subset_total)
+        return last, self._over_levels(last, batch.y_b, sigma2.unsqueeze(-4) * process.levels()), subset
 
     def _over_levels(self, last: Posterior, y: Tensor, noise: Tensor) -> Tensor:
         """The term ``rest`` where any of K noise variances [..., K, 1, 1, P] is equally likely in a row.
@@ -207,6 +216,8 @@ def label_noise(model: DeepGP, X_s: Tensor | None = None) -> Tensor:
     sigma2 = model.noise_variance[..., None, :]
     if model.last.label_precision is not None:
         return sigma2 / model.last.label_precision.unsqueeze(-3)
+    if isinstance(model.noise_process, HeavyTails):
+        return sigma2 / model.noise_process.at_subset().precision
     if model.noise_process is not None and X_s is not None:
         return sigma2 / model.noise_process.at(X_s, X_s[..., :1, :])[0].precision
     if model.last.has_noise:
@@ -222,7 +233,12 @@ def _constant_noise(model: DeepGP, points: Points, batch: Batch) -> tuple[Poster
     return last, rest, total_log_density(batch.y_s, last.subset_mean, v * last.subset_total, sigma2)
 
 
-def _log_density(y: Tensor, mean: Tensor, variance: Tensor | float, g: LogNoise, sigma2: Tensor) -> Tensor:
+def _subset_log_density(y: Tensor, last: Posterior, g: LogNoise | LevelNoise, sigma2: Tensor, spread: Tensor) -> Tensor:
+    """The same for the subset under q_hat, whose variances come as a sum relative to the noise."""
+    return _log_density(y, last.subset_mean, 0.0, g, sigma2) - 0.5 * spread.sum((-2, -1)).mean(-1)
+
+
+def _log_density(y: Tensor, mean: Tensor, variance: Tensor | float, g: LogNoise | LevelNoise, sigma2: Tensor) -> Tensor:
     """E log N(y; f, sigma^2 exp(g)) for f ~ N(mean, variance), summed over rows and outputs, [*replicates]."""
     squares = ((y - mean).square() + variance) * (g.precision / sigma2)
     return (-0.5 * (math.log(2.0 * math.pi) + sigma2.log() + g.mean + squares)).sum((-2, -1)).mean(-1)

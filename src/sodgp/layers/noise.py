@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import gpytorch
@@ -15,13 +16,13 @@ from sodgp.layers.families import Gaussian, kl_to_standard_normal
 from sodgp.layers.products import OutputVariances
 from sodgp.linalg import Jitter, log_diagonal
 
-__all__ = ["HeavyTails", "LogNoise", "NoiseProcess"]
+__all__ = ["HeavyTails", "LevelNoise", "LogNoise", "NoiseProcess"]
 
 # The first variance of g: noise that varies by a third of itself, until the data ask for more.
 START_VARIANCE = 0.1
 # The same for rows that differ without a reason: with 0 no gradient would ever lead away from equal rows.
 START_SPREAD = 0.5
-# Equally likely values of g that stand for its normal law in the likelihood of a row.
+# Values of g in a row: every one costs components, and with few of them rare outliers widen the noise of all.
 N_LEVELS = 8
 
 
@@ -132,11 +133,19 @@ class NoiseProcess(gpytorch.Module):
         return self.q_mean.unsqueeze(-3), self.q_factor.tril().unsqueeze(-4)
 
 
-class HeavyTails(gpytorch.Module):
-    """g_n ~ N(0, s^2), on its own for every row: noise with heavier tails than a normal law, Gaussian at s = 0.
+class LevelNoise(NamedTuple):
+    """What is known of g at some rows where it takes one of a few values, [..., 1, N, P] each: E g and E exp(-g)."""
 
-    Rows of the subset have a q(g_n) = N(s m_n, s^2 c_n^2) each, with m = 0 and c = 1 to begin with; so a label far off
-    loses its weight. Of any other row nothing is known: there g is taken out of the density (`levels`).
+    mean: Tensor
+    precision: Tensor
+
+
+class HeavyTails(gpytorch.Module):
+    """g_n is one of K equally likely values, in every row on its own: heavier tails than a normal law has.
+
+    The values are s times the normal quantiles of the middles of K equal parts; at s = 0 the noise is Gaussian. A row
+    of the subset has its own q(g_n), K probabilities that are equal to begin with; so a label far off loses its weight.
+    Of any other row nothing is known: there g is taken out of the density (`levels`).
 
     Parameters
     ----------
@@ -150,79 +159,58 @@ class HeavyTails(gpytorch.Module):
     Examples
     --------
     >>> noise = HeavyTails(size=4, n_outputs=1, dtype=torch.float64)
-    >>> X = torch.linspace(-1, 1, 10, dtype=torch.float64)[None, :, None]
-    >>> at_subset, at_rest = noise.at(X[:, :4], X[:, 4:])
-    >>> at_subset.mean.shape, at_rest.variance.shape, noise.kl().item()
-    (torch.Size([1, 4, 1]), torch.Size([1, 1, 1]), 0.0)
-    >>> noise.levels().shape
-    torch.Size([8, 1, 1, 1])
+    >>> noise.at_subset().mean.shape, noise.levels().shape, noise.kl().item()
+    (torch.Size([1, 4, 1]), torch.Size([8, 1, 1, 1]), 0.0)
     """
 
+    scores: Tensor
     raw_spread: nn.Parameter
     raw_spread_constraint: Positive
-    q_mean: nn.Parameter
-    q_log_std: nn.Parameter
+    q_logits: nn.Parameter
 
     def __init__(self, *, size: int, n_outputs: int, dtype: torch.dtype, replicates: torch.Size = torch.Size()) -> None:
         super().__init__()
+        parts = (torch.arange(N_LEVELS, dtype=torch.float64) + 0.5) / N_LEVELS
+        self.register_buffer("scores", torch.special.ndtri(parts).to(dtype), persistent=False)
         constraint = Positive()
         start = constraint.inverse_transform(torch.full((*replicates, n_outputs), START_SPREAD, dtype=dtype))
         self.register_parameter("raw_spread", nn.Parameter(start))
         self.register_constraint("raw_spread", constraint)
-        for name in ("q_mean", "q_log_std"):
-            self.register_parameter(name, nn.Parameter(torch.zeros(*replicates, size, n_outputs, dtype=dtype)))
+        logits = torch.zeros(*replicates, size, n_outputs, N_LEVELS, dtype=dtype)
+        self.register_parameter("q_logits", nn.Parameter(logits))
 
     @property
     def spread(self) -> Tensor:
-        """Standard deviation s of g, [..., 1, 1, P]."""
-        return self.raw_spread_constraint.transform(self.raw_spread)[..., None, None, :]
+        """Standard deviation s of the normal law whose quantiles g takes, [*replicates, P]."""
+        return self.raw_spread_constraint.transform(self.raw_spread)
 
     @property
     def n_parameters(self) -> int:
-        """Trained numbers of one replicate."""
-        size, n_outputs = self.q_mean.shape[-2:]
-        return (2 * size + 1) * n_outputs
+        """Trained numbers of one replicate; K probabilities are K - 1 numbers."""
+        size, n_outputs, n_levels = self.q_logits.shape[-3:]
+        return (size * (n_levels - 1) + 1) * n_outputs
 
     @property
     def kernels(self) -> list[Kernel]:
-        """None."""
+        """There is none to train."""
         return []
 
-    def at(self, X_s: Tensor, X_b: Tensor) -> tuple[LogNoise, LogNoise]:
-        """Marginals of g at the subset's rows, and of any other row; the inputs do not matter."""
-        spread = self.spread
-        subset = LogNoise(spread * self.q_mean.unsqueeze(-3), (spread * self.q_log_std.exp().unsqueeze(-3)).square())
-        return subset, _Tails(torch.zeros_like(spread), spread.square())
+    def at_subset(self) -> LevelNoise:
+        """E g and E exp(-g) at the subset's rows under q."""
+        g = (self.spread.unsqueeze(-1) * self.scores).unsqueeze(-3)  # [*replicates, 1, P, K]
+        q = self.q_logits.softmax(-1)
+        return LevelNoise((q * g).sum(-1).unsqueeze(-3), (q * (-g).exp()).sum(-1).unsqueeze(-3))
 
     def levels(self) -> Tensor:
-        """Noise variances relative to sigma^2 that are equally likely for a row, [..., K, 1, 1, P]."""
-        spread = self.spread.unsqueeze(-4)
-        return (
-            spread
-            * _normal_scores(
-                torch.arange(N_LEVELS, dtype=spread.dtype, device=spread.device)[:, None, None, None], N_LEVELS
-            )
-        ).exp()
+        """Noise variances relative to sigma^2 that are equally likely for a row, [*replicates, K, 1, 1, P]."""
+        return (self.spread.unsqueeze(-2) * self.scores.unsqueeze(-1)).exp()[..., None, None, :]
+
+    def draw(self, normal: Tensor) -> Tensor:
+        """One of the levels for each of these standard normal numbers [*replicates, T, N, P], by their quantiles."""
+        number = (torch.special.ndtr(normal) * N_LEVELS).long().clamp(0, N_LEVELS - 1)
+        return (self.spread[..., None, None, :] * self.scores[number]).exp()
 
     def kl(self) -> Tensor:
-        """KL(q(g_S) || p(g_S)), summed over rows and outputs, [..., 1]."""
-        log_std = self.q_log_std
-        kl = 0.5 * ((2.0 * log_std).exp() + self.q_mean.square() - 1.0) - log_std
-        return kl.sum((-2, -1)).unsqueeze(-1)
-
-
-class _Tails(LogNoise):
-    """Marginals that are drawn once for every row: evenly over the samples, so that few of them know the tails."""
-
-    __slots__ = ()
-
-    def draw(self, normal: Tensor | float) -> Tensor:
-        """As of `LogNoise`, with the normal numbers of a row replaced by the quantiles in their order."""
-        if isinstance(normal, Tensor) and normal.shape[-3] > 1:
-            normal = _normal_scores(normal.argsort(-3).argsort(-3).to(normal.dtype), normal.shape[-3])
-        return super().draw(normal)
-
-
-def _normal_scores(ranks: Tensor, count: int) -> Tensor:
-    """Standard normal quantiles of the middles of `count` equally likely parts."""
-    return torch.special.ndtri((ranks + 0.5) / count)
+        """KL(q(g_S) || p(g_S)), summed over rows and outputs, [*replicates, 1]."""
+        log_q = self.q_logits.log_softmax(-1)
+        return (log_q.exp() * (log_q + math.log(N_LEVELS))).sum((-3, -2, -1)).unsqueeze(-1)

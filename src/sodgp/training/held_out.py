@@ -63,9 +63,11 @@ class HeldOut:
         draws = SharedDraws(self.seed, self.n_samples, dtype=X.dtype, device=X.device)
         X_s, y_s, rows = (t.unsqueeze(0) for t in (batcher.data.X_s, batcher.data.y_s, X))
         mean, variance = inference.predict(model, X_s, y_s, rows, draws)
-        variance = variance + model.noise_at(X_s, rows, draws)
+        mean, variance = model.observed(mean, variance, X_s, rows, draws)
         each = -0.5 * (math.log(2.0 * math.pi) + variance.log() + (y - mean).square() / variance)
-        # One output is independent of another given the sample: the mixture is over whole rows.
-        each = each.double().sum(-1)
+        # One output is independent of another given the sample, with a level of the noise of its own: the mixture over
+        # the samples is over whole rows.
+        levels = model.n_noise_levels
+        each = (each.double().unflatten(0, (levels, -1)).logsumexp(0) - math.log(levels)).sum(-1)
         # One layer with the same noise everywhere has a single component, whatever the number of samples.
         return torch.logsumexp(each, 0) - math.log(len(each))
