@@ -221,12 +221,13 @@ def test_only_some_contestants():
 
 def test_shapes_measured_at_once():
     options = {"repeats": 1, "threads": 1, "memory": False, "only": [FLOOR]}
-    measured = measure_at_once(["tiny", "boston3"], CPU, options)
+    measured = dict(measure_at_once(["tiny", "boston3"], CPU, options))
     assert {name: shape["shape"] for name, shape in measured.items()} == {
         name: SHAPES[name].describe() for name in ("tiny", "boston3")
     }
-    with pytest.raises(RuntimeError, match="ended with an error"):
-        measure_at_once(["tiny"], CPU, {**options, "repeats": "many"})
+    # The first waits for the second, which is gone.
+    with pytest.raises(RuntimeError, match="measurement of nobody ended with an error"):
+        list(measure_at_once(["tiny", "nobody"], CPU, options))
 
 
 def test_compiled_and_replicated_rows_are_in_the_summary():
@@ -258,6 +259,11 @@ def test_a_missing_device_is_told(tmp_path, capsys):
     assert "no CUDA device" in capsys.readouterr().err
 
 
+def test_a_profile_that_cannot_be_made_is_refused(capsys):
+    assert main(["--shapes", "tiny", "--profile"]) == 2
+    assert "--profile is of sod_ancestral_compiled" in capsys.readouterr().err
+
+
 @pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 @pytest.mark.filterwarnings("ignore")  # PyTorch's compiler warns within itself
@@ -283,6 +289,6 @@ def test_kernels_are_told_apart():
         "triangular solve", "Cholesky factorisation", "matrix product", "fused by the compiler", "other small kernel",
     ]  # fmt: skip
     assert rows["triangular solve"] == (20.0, 1.0)
-    page = kernels({"kinds": rows, "dearest": {"void trsm": (20.0, 1.0)}})
+    page = kernels({"kinds": rows, "dearest": [("void trsm", 20.0, 1.0)]})
     assert "| together" in page
     assert "* `void trsm`: 20 µs, 1x" in page

@@ -24,6 +24,7 @@ METHODS = {
     "sod-3": {"n_layers": 3},
     "predictive": {"n_layers": 3, "predictive_weight": 1.0},
     "sod-1": {"n_layers": 1},
+    "heavy tails": {"n_layers": 2, "noise": "heavy_tailed"},
     "marginal": {"coupling": "marginal", "n_layers": 3},
     "joint": {"coupling": "joint", "batch_size": 250, "n_layers": 2},
     "joint-3": {"coupling": "joint", "batch_size": 150, "n_layers": 3},

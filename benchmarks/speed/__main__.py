@@ -13,6 +13,7 @@ from typing import Any
 
 import torch
 
+from benchmarks.speed.contestants import COMPILED
 from benchmarks.speed.growth import measure_growth
 from benchmarks.speed.machine import describe_machine, git_commit
 from benchmarks.speed.one_shape import measure_at_once, measure_shape
@@ -29,6 +30,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     device = torch.device(options.device)
     if device.type == "cuda" and not torch.cuda.is_available():
         print("no CUDA device here; use --device cpu.", file=sys.stderr)
+        return 2
+    if options.profile and (device.type == "cpu" or COMPILED not in (options.contestants or [COMPILED])):
+        print(f"--profile is of {COMPILED} on --device cuda.", file=sys.stderr)
         return 2
     torch.set_num_threads(options.threads)
     _measure(options, given, device)
@@ -54,9 +58,9 @@ def _measure(options: argparse.Namespace, given: Sequence[str], device: torch.de
 
     arguments = {"repeats": options.repeats, "threads": options.threads, "memory": options.memory}
     arguments |= {"profiled": options.profile, "only": options.contestants}
-    at_once = measure_at_once(options.shapes, device, arguments) if options.at_once else {}
-    for name in options.shapes:
-        measured = at_once.get(name) or measure_shape(SHAPES[name], device, **arguments)
+    shapes = list(dict.fromkeys(options.shapes))
+    one_by_one = ((name, measure_shape(SHAPES[name], device, **arguments)) for name in shapes)
+    for name, measured in measure_at_once(shapes, device, arguments) if options.at_once else one_by_one:
         record["shapes"][name] = measured
         keep()
         print(details(name, measured), end="\n\n", flush=True)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import multiprocessing
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
-from multiprocessing.connection import Connection
+from multiprocessing.connection import Connection, wait
 from multiprocessing.context import SpawnContext
 from typing import Any
 
@@ -48,7 +48,7 @@ def measure_shape(
     memory : bool
         Measure peak memory.
     profiled : bool
-        Also where the time of our compiled step goes, kernel by kernel; on CUDA only.
+        Also where the time of our compiled step, which must take part, goes on CUDA, kernel by kernel.
     only : sequence of str, optional
         Names of the contestants that take part.
     turn : context manager, optional
@@ -58,7 +58,6 @@ def measure_shape(
     rows = [c for c in contestants(shape, device) if only is None or c.name in only]
     data = synthetic_data(shape, device)
     steps: dict[str, StepFunction] = {}
-    blocks: dict[str, int] = {}
     peaks: dict[str, float] = {}
     for row in rows:
         build = partial(row.build, shape, data, device)
@@ -66,15 +65,17 @@ def measure_shape(
             steps[row.name], peaks[row.name] = cuda_peak(build, device)
         else:
             steps[row.name] = build()
-        blocks[row.name] = warm_up(steps[row.name], device)
+        warm_up(steps[row.name], device)
         print(f"{shape.name}: {row.label} is ready after {time.perf_counter() - began:.0f} s", file=sys.stderr)
     with turn or nullcontext():
+        # Again, for the length of a block: others may have been compiling all the while.
+        blocks = {name: warm_up(step, device) for name, step in steps.items()}
         rounds = repeats or (_CUDA_REPEATS if is_cuda else shape.repeats)
         timings = interleaved_rounds(steps, blocks, rounds, device)
-        kernels = profile_step(steps[COMPILED]) if profiled and is_cuda and COMPILED in steps else None
-    if memory and not is_cuda:
-        steps.clear()
-        peaks = {row.name: cpu_peak(shape, row.name, threads) for row in rows if row.name != FLOOR}
+        kernels = profile_step(steps[COMPILED]) if profiled else None
+        if memory and not is_cuda:
+            steps.clear()
+            peaks = {row.name: cpu_peak(shape, row.name, threads) for row in rows if row.name != FLOOR}
     described = {row.name: {"label": row.label, **timings[row.name].describe()} for row in rows}
     record = {
         "shape": shape.describe(),
@@ -87,33 +88,45 @@ def measure_shape(
 
 def measure_at_once(
     names: Sequence[str], device: torch.device, options: Mapping[str, Any]
-) -> dict[str, dict[str, Any]]:
+) -> Iterator[tuple[str, dict[str, Any]]]:
     """`measure_shape` of every shape in a process of its own: they compile together and are timed one by one.
 
     Parameters
     ----------
     names : sequence of str
-        Of the shapes.
+        Of the shapes, each once.
     device : torch.device
     options : mapping
         Of `measure_shape`.
+
+    Yields
+    ------
+    name : str
+    record : dict
+        As soon as it is there.
     """
     context = multiprocessing.get_context("spawn")
     turns = _Turns(context, len(names))
-    pipes = {name: context.Pipe(duplex=False) for name in names}
-    processes = [
-        context.Process(target=_child, args=(sender, turns, name, device, dict(options)))
-        for name, (_, sender) in pipes.items()
-    ]
-    for process in processes:
+    processes, waiting = [], {}
+    for name in names:
+        receiver, sender = context.Pipe(duplex=False)
+        process = context.Process(target=_child, args=(sender, turns, name, device, dict(options)))
         process.start()
-    for _, sender in pipes.values():
         sender.close()
+        processes.append(process)
+        waiting[receiver] = name
     try:
-        return {name: receiver.recv() for name, (receiver, _) in pipes.items()}
-    except EOFError:
-        raise RuntimeError("the measurement of a shape ended with an error") from None
+        while waiting:
+            for ready in wait(list(waiting)):
+                assert isinstance(ready, Connection)
+                name = waiting.pop(ready)
+                try:
+                    yield name, ready.recv()
+                except EOFError:
+                    raise RuntimeError(f"the measurement of {name} ended with an error") from None
     finally:
+        # Nobody may wait for one that is gone.
+        turns.give_up()
         for process in processes:
             process.join()
 
@@ -125,22 +138,17 @@ class _Turns:
         self._ready, self._lock = context.Barrier(count), context.Lock()
 
     @contextmanager
-    def turn(self) -> Any:
+    def turn(self) -> Iterator[None]:
         self._ready.wait()
         with self._lock:
             yield
 
     def give_up(self) -> None:
-        """Let nobody wait for one that will not come."""
+        """Let nobody wait any longer."""
         self._ready.abort()
 
 
 def _child(sender: Connection, turns: _Turns, name: str, device: torch.device, options: dict[str, Any]) -> None:
     torch.set_num_threads(options["threads"])
-    try:
+    with sender:
         sender.send(measure_shape(SHAPES[name], device, **options, turn=turns.turn()))
-    except BaseException:
-        turns.give_up()
-        raise
-    finally:
-        sender.close()

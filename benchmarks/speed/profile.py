@@ -49,8 +49,8 @@ def profile_step(step: StepFunction) -> dict[str, Any]:
     Returns
     -------
     dict
-        ``kinds``, the dearest first, each with microseconds and launches per step; ``dearest``, the kernels that take
-        most, each with the same.
+        ``kinds``, the dearest first, each with microseconds and launches per step; ``dearest``, the names of the
+        kernels that take most, each with the same.
     """
     with profile(activities=[ProfilerActivity.CUDA]) as prof:
         for _ in range(_STEPS):
@@ -60,5 +60,5 @@ def profile_step(step: StepFunction) -> dict[str, Any]:
     dearest = sorted(events, key=lambda event: -event[1])[:_DEAREST]
     return {
         "kinds": tally(events, _STEPS),
-        "dearest": {name[:90]: (micro / _STEPS, count / _STEPS) for name, micro, count in dearest},
+        "dearest": [(name[:90], micro / _STEPS, count / _STEPS) for name, micro, count in dearest],
     }

@@ -98,7 +98,7 @@ def kernels(profile: Mapping[str, Any]) -> str:
     total = sum(micro for micro, _ in profile["kinds"].values())
     rows = [["kernels of the compiled step", "µs", "launches"]]
     rows += [[kind, f"{micro:.0f}", f"{count:.0f}"] for kind, (micro, count) in profile["kinds"].items()]
-    dearest = [f"* `{name}`: {micro:.0f} µs, {count:.0f}x" for name, (micro, count) in profile["dearest"].items()]
+    dearest = [f"* `{name}`: {micro:.0f} µs, {count:.0f}x" for name, micro, count in profile["dearest"]]
     # They run one by one: the sum is the step, but for the gaps between them.
     return _table([*rows, ["together", f"{total:.0f}", ""]]) + "\n\n" + "\n".join(dearest)
 

@@ -82,6 +82,13 @@ class DeepGP(gpytorch.Module):
         """Noise variance of every output, [*replicates, 1, P]; where it varies, at g = 0."""
         return self.likelihood.noise.squeeze(-1).unsqueeze(-2)
 
+    @property
+    def mean_noise_variance(self) -> Tensor:
+        """The same, but with heavy tails their mean."""
+        if isinstance(self.noise_process, HeavyTails):
+            return self.noise_variance * self.noise_process.levels().mean(-4).squeeze(-3)
+        return self.noise_variance
+
     def noise_at(self, X_s: Tensor, X: Tensor, draws: Draws) -> Tensor:
         """Noise variance of observations at X, [..., 1 or T, 1 or N, P].
 
@@ -93,12 +100,10 @@ class DeepGP(gpytorch.Module):
             Inputs of the subset and of the rows.
         draws : Draws
         """
-        sigma2, process = self.noise_variance[..., None, :], self.noise_process
-        if process is None:
+        sigma2 = self.mean_noise_variance[..., None, :]
+        if not isinstance(self.noise_process, NoiseProcess):
             return sigma2
-        if isinstance(process, HeavyTails):
-            return sigma2 * process.levels().mean(-4)
-        _, rest = process.at(X_s, X)
+        _, rest = self.noise_process.at(X_s, X)
         return sigma2 * rest.draw(draws.rest(X.shape[-2], self.n_outputs))
 
     def drawn_noise_at(self, X_s: Tensor, X: Tensor, draws: Draws) -> Tensor:

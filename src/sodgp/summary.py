@@ -27,8 +27,11 @@ def target_names(model: DeepGPRegressor) -> list[str]:
 
 
 def noise_std(model: DeepGPRegressor) -> list[float]:
-    """Standard deviation of the observation noise of every target, in original units; a typical one where it varies."""
-    roots = model.model_.noise_variance.sqrt().flatten().tolist()
+    """Standard deviation of the observation noise of every target, in original units; a typical one where it varies.
+
+    With heavy tails, of all levels together.
+    """
+    roots = model.model_.mean_noise_variance.sqrt().flatten().tolist()
     return [float(root * scale) for root, scale in zip(roots, model._y_scaler.scale_, strict=True)]
 
 

@@ -12,6 +12,7 @@ from sodgp.draws import FreshDraws
 from sodgp.errors import ConfigurationError
 from sodgp.inference.base import bound, expected_log_density, mixture_log_density
 from sodgp.replicates import fit_replicates
+from sodgp.summary import noise_std
 from sodgp.training.batches import Batcher
 
 
@@ -254,6 +255,7 @@ def test_predictions_have_the_law_of_training():
     levels = scale * (model.model_.noise_variance.squeeze() * process.levels().flatten()).detach().numpy()
     latent = model.predict_distribution(X[:7], latent=True)
     expected = latent.variance + levels.mean()
+    assert noise_std(model) == pytest.approx([levels.mean() ** 0.5])
     for count in (1, 5, 50):
         observed = model.set_params(n_predict_samples=count).predict_distribution(X[:7])
         assert observed.n_components == 8

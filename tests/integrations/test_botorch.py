@@ -216,8 +216,9 @@ def test_fantasies_are_models_of_their_own(one):
     assert one.fantasize(POINTS[0], sampler, observation_noise=noise).batch_shape == (3, T)
 
 
-def test_noise_that_varies_over_the_inputs():
-    model = make(1, estimator=small(noise="heteroscedastic", max_iter=5))
+@pytest.mark.parametrize("noise", ["heteroscedastic", "heavy_tailed"])
+def test_noise_that_varies(noise):
+    model = make(1, estimator=small(noise=noise, max_iter=5))
     plain, noisy = (model.posterior(POINTS, observation_noise=flag) for flag in (False, True))
     assert bool((noisy.variance > plain.variance).all())
     assert model.condition_on_observations(POINTS[0], Y[:2, :1]).train_inputs[0].shape == (16, 2)

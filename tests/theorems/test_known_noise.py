@@ -198,6 +198,7 @@ def test_bad_noise_is_refused():
         {"tie_label_noise": False},
         {"reselect_every": 10},
         {"noise": "heteroscedastic"},
+        {"noise": "heavy_tailed"},
     ):
         with pytest.raises(ConfigurationError, match="noise_variance"):
             DeepGPRegressor(**options).fit(X, Y, noise_variance=NOISE)

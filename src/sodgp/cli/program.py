@@ -356,7 +356,7 @@ def _print_summary(about: dict[str, Any]) -> None:
         label = "bound" if about["objective"] == "bound" else "objective"
         _line(label, f"{about['bound']:.2f} nats after {about['iterations']} steps ({about['stopped']})")
     _line("safeguards", about["safeguards"])
-    varies = about["options"].get("noise") in ("heteroscedastic", "heavy_tailed")
+    varies = about["options"].get("noise") == "heteroscedastic"
     _line(
         "noise std",
         ("typical " if varies else "") + ", ".join(f"{name} {value:.4g}" for name, value in about["noise_std"].items()),

@@ -152,9 +152,13 @@ def _calibration(facts: Facts) -> Iterator[Finding]:
                 "warn",
                 f"{name}: 90 % intervals are right, but 50 % intervals hold {100 * middle:.0f} % of the observations:"
                 " the predictive distribution has the wrong shape.",
-                "The noise may have other tails than a Gaussian (noise='heavy_tailed' has heavier ones), or change with"
-                " the inputs (noise='heteroscedastic').",
+                "The noise may have other tails, or change with the inputs"
+                + (" (noise='heavy_tailed', noise='heteroscedastic')." if _noise(facts) == "homoscedastic" else "."),
             )
+
+
+def _noise(facts: Facts) -> str:
+    return str(facts.about["options"].get("noise", "homoscedastic"))
 
 
 def _is_off(share: float, level: float, count: int, tolerance: float) -> bool:
@@ -194,7 +198,8 @@ def _rows(facts: Facts) -> Iterator[Finding]:
             yield Finding(
                 "warn",
                 f"{name}: {_rows_of(far)} more than five standard deviations off.",
-                "Check them for errors in the data; if they are right, the noise has heavier tails than a Gaussian.",
+                "Check them for errors in the data; if they are right, the noise has heavier tails than a Gaussian"
+                + (" (noise='heavy_tailed')." if _noise(facts) == "homoscedastic" else "."),
             )
 
 

@@ -219,7 +219,7 @@ def _model(report: Report, pictures: dict[str, list[Picture]]) -> str:
         (objective, f"{value} after {about['iterations']:,} steps{seconds} ({about['stopped']})"),
         ("numerical safeguards", about["safeguards"]),
         (
-            "noise std" + (", typical" if about["options"].get("noise") in ("heteroscedastic", "heavy_tailed") else ""),
+            "noise std" + (", typical" if about["options"].get("noise") == "heteroscedastic" else ""),
             ", ".join(f"{name} {value:.4g}" for name, value in about["noise_std"].items()),
         ),
         ("options set", _options(report) or "none"),
