@@ -25,6 +25,7 @@ RESULTS = ROOT / "benchmarks" / "results"
 IMAGES = ROOT / "docs" / "images"
 PAGES = (ROOT / "docs" / "results.md", ROOT / "docs" / "accuracy.md", ROOT / "README.md")
 ACCURACY_SETS = ("boston", "energy", "concrete", "winered", "protein", "naval")
+N_SPLITS = 5
 # Splits that every variant of the ablation has.
 ABLATION_SPLITS = 3
 PICTURES = ("results-rmse.png", "results-curves.png", "subsets-nlpp.png")
@@ -162,7 +163,9 @@ def _efforts(entry: Callable[[Mapping[str, Sequence[float]]], str]) -> list[list
         row = [label]
         for data in ACCURACY_SETS:
             own = [cell.results for cell in peers if (cell.key.method, cell.key.data) == (method, data)]
-            row.append(entry({name: [result[name] for result in own] for name in own[0]}) if len(own) > 1 else "-")
+            few = f" ({len(own)} splits)" if len(own) < N_SPLITS else ""
+            scores = {name: [result[name] for result in own] for name in own[0]} if len(own) > 1 else None
+            row.append("-" if scores is None else entry(scores) + few)
         if set(row[1:]) != {"-"}:
             rows.append(row)
     return rows
