@@ -24,6 +24,8 @@ METHODS = {
     "sod-3": {"n_layers": 3},
     "predictive": {"n_layers": 3, "predictive_weight": 1.0},
     "sod-1": {"n_layers": 1},
+    "separate": {"n_layers": 2, "separate_kernels": True},
+    "separate-3": {"n_layers": 3, "separate_kernels": True},
     "heavy tails": {"n_layers": 2, "noise": "heavy_tailed"},
     "marginal": {"coupling": "marginal", "n_layers": 3},
     "joint": {"coupling": "joint", "batch_size": 250, "n_layers": 2},

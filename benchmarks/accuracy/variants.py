@@ -47,6 +47,7 @@ def _changed(members: int = 1, **options: Any) -> Variant:
 
 _HET = {"noise": "heteroscedastic"}
 _HEAVY = {"noise": "heavy_tailed"}
+_SEPARATE = {"separate_kernels": True}
 _HALF = {"predictive_weight": 0.5}
 _PREDICTIVE = {"predictive_weight": 1.0}
 _LARGE = {"subset_size": 200}
@@ -89,6 +90,9 @@ ABLATION: dict[str, Variant] = {
     "heavy": _changed(**_HEAVY),
     "heavy+predictive 3 layers": _changed(**_HEAVY, **_PREDICTIVE, **_DEEP),
     "heavy+predictive M=200 3 layers 3000": _changed(**_HEAVY, **_PREDICTIVE, **_LARGE, **_DEEP, max_iter=3000),
+    "separate": _changed(**_SEPARATE),
+    "separate+predictive 3 layers": _changed(**_SEPARATE, **_PREDICTIVE, **_DEEP),
+    "separate+predictive M=200 3 layers 3000": _changed(**_SEPARATE, **_PREDICTIVE, **_LARGE, **_DEEP, max_iter=3000),
     "half M=200": _changed(**_HALF, **_LARGE),
     "het+half M=200": _changed(**_HET, **_HALF, **_LARGE),
     "het+predictive M=200": _changed(**_HET, **_PREDICTIVE, **_LARGE),

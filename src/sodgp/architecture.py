@@ -75,6 +75,8 @@ class Architecture:
         Noise variance of the likelihood where it is known, which is then not trained.
     label_precision : Tensor of shape [*replicates, M, P], optional
         With it: `known_noise` over the noise variance of every row of the subset.
+    separate_kernels : bool
+        A kernel for each output of the first of several layers.
 
     Examples
     --------
@@ -97,6 +99,7 @@ class Architecture:
     replicates: torch.Size = field(default_factory=torch.Size)
     known_noise: Tensor | None = None
     label_precision: Tensor | None = None
+    separate_kernels: bool = False
 
     @property
     def widths(self) -> list[int]:
@@ -105,16 +108,20 @@ class Architecture:
 
     def kernel_of(self, layer: int) -> Kernel:
         """A fresh kernel for the layer with that index, from 0."""
-        dims = [self.input_dim, *self.widths][layer]
-        start = self.initialization
+        dims, start = [self.input_dim, *self.widths][layer], self.initialization
+        beside = self.widths[:1] if self.is_separate(layer) else []
         return make_kernel(
             self.kernel,
             dims,
             variance=start.kernel_variance,
             lengthscale=start.lengthscale,
             dtype=self.dtype,
-            replicates=self.replicates,
+            replicates=torch.Size([*self.replicates, *beside]),
         )
+
+    def is_separate(self, layer: int) -> bool:
+        """Whether the outputs of the layer with that index, from 0, have a kernel each."""
+        return self.separate_kernels and layer == 0 and len(self.mean_weights) > 0
 
     def mean_of(self, layer: int) -> HiddenMean:
         """Mean function of the layer with that index, from 0; the last layer's is zero."""

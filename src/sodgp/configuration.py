@@ -103,7 +103,15 @@ _METHODS: dict[str, Callable[[Any], Inference]] = {
     "mean_field": lambda estimator: MeanField(),
     "sghmc": _sghmc,
 }
-_OF_SUBSETS = ("subset", "reselect_every", "parameterization", "coupling", "tie_label_noise", "noise")
+_OF_SUBSETS = (
+    "subset",
+    "reselect_every",
+    "parameterization",
+    "coupling",
+    "tie_label_noise",
+    "noise",
+    "separate_kernels",
+)
 _SAMPLING = ("n_posterior_samples", "thinning", "step_size", "n_chains")
 # Options that a method does not use, and that must therefore stay at their defaults.
 _UNUSED: dict[str, tuple[str, ...]] = {
@@ -137,6 +145,7 @@ class Configuration:
     coupling: str
     hidden_mean: str
     tie_label_noise: bool
+    separate_kernels: bool
     n_samples: int
     effort: Effort
     max_iter: int
@@ -194,6 +203,7 @@ class Configuration:
             coupling=e.coupling,
             hidden_mean=e.hidden_mean,
             tie_label_noise=check_flag("tie_label_noise", e.tie_label_noise),
+            separate_kernels=_checked_separation(e),
             n_samples=check_integer("n_samples", e.n_samples, minimum=1),
             effort=EFFORTS[e.effort],
             max_iter=max_iter,
@@ -333,6 +343,23 @@ def _check_warm_start(estimator: Any) -> None:
         )
     if estimator.noise != "homoscedastic":
         raise ConfigurationError("warm_start=True does not carry noise that varies: use noise='homoscedastic'.")
+
+
+def _checked_separation(estimator: Any) -> bool:
+    if not check_flag("separate_kernels", estimator.separate_kernels):
+        return False
+    for name, value, needed in (
+        ("parameterization", estimator.parameterization, "whitened"),
+        ("reselect_every", estimator.reselect_every, None),
+        ("warm_start", estimator.warm_start, False),
+    ):
+        if value != needed:
+            raise ConfigurationError(
+                f"separate_kernels=True and {name}={value!r} do not go together; leave {name} at {needed!r}."
+            )
+    if estimator.n_layers == 1:
+        raise ConfigurationError("separate_kernels=True is about hidden layers: use n_layers=2 or more.")
+    return True
 
 
 def _checked_steps(steps: Any, effort: Effort) -> int:

@@ -84,6 +84,9 @@ class DeepGPRegressor(Predictions, MultiOutputMixin, RegressorMixin, BaseEstimat
     tie_label_noise : bool, default=True
         Whether the label noise v of q_hat is the likelihood's sigma^2 (the paper's formula) or a parameter of its own
         (the authors' program).
+    separate_kernels : bool, default=False
+        For ``"sod"`` with several layers: a kernel for each output of the first layer, in place of one for all of them.
+        Often more accurate, and about a layer dearer.
     noise : {"homoscedastic", "heteroscedastic", "heavy_tailed"}, default="homoscedastic"
         For ``"sod"``: the same noise everywhere, one whose log variance is a GP over the inputs, or one with heavier
         tails than a normal law, for data with outliers.
@@ -202,6 +205,7 @@ class DeepGPRegressor(Predictions, MultiOutputMixin, RegressorMixin, BaseEstimat
         coupling: str = "ancestral",
         hidden_mean: str = "linear",
         tie_label_noise: bool = True,
+        separate_kernels: bool = False,
         noise: str = "homoscedastic",
         predictive_weight: float | None = None,
         learn_inducing_inputs: bool = True,
@@ -243,6 +247,7 @@ class DeepGPRegressor(Predictions, MultiOutputMixin, RegressorMixin, BaseEstimat
         self.coupling = coupling
         self.hidden_mean = hidden_mean
         self.tie_label_noise = tie_label_noise
+        self.separate_kernels = separate_kernels
         self.noise = noise
         self.predictive_weight = predictive_weight
         self.learn_inducing_inputs = learn_inducing_inputs
@@ -407,6 +412,7 @@ class DeepGPRegressor(Predictions, MultiOutputMixin, RegressorMixin, BaseEstimat
             kernel=self.kernel,
             parameterization=config.parameterization,
             tie_label_noise=config.tie_label_noise,
+            separate_kernels=config.separate_kernels,
             initialization=config.initialization,
             jitter=config.jitter,
             dtype=config.dtype,

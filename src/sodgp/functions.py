@@ -18,6 +18,7 @@ from sodgp.inference.base import Inference
 from sodgp.inference.sod import SubsetOfData, label_noise
 from sodgp.layers.conditional import Conditional
 from sodgp.layers.means import HiddenMean
+from sodgp.layers.separate import SeparateLayer
 from sodgp.layers.subset import Points
 from sodgp.linalg import draw_root
 from sodgp.model import DeepGP
@@ -62,7 +63,8 @@ def joint_law(model: DeepGP, method: Inference, X_s: Tensor, y_s: Tensor, *, n_s
     seed : int
         Of every random number.
     """
-    if isinstance(method, SubsetOfData):
+    shares = not any(isinstance(layer, SeparateLayer) for layer in model.layers)
+    if isinstance(method, SubsetOfData) and shares:
         return GivenSubset(model, X_s, y_s, n_samples=n_samples, seed=seed)
     return ByMethod(model, method, X_s, y_s, n_samples=n_samples, seed=seed)
 

@@ -253,6 +253,7 @@ def _rebuild(
         kernel=kernel,
         parameterization=config.parameterization,
         tie_label_noise=config.tie_label_noise,
+        separate_kernels=config.separate_kernels,
         initialization=config.initialization,
         jitter=config.jitter,
         dtype=config.dtype,

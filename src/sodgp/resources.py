@@ -19,6 +19,7 @@ from sodgp.architecture import Architecture
 from sodgp.errors import ResourceError
 from sodgp.inference.base import Inference
 from sodgp.layers.noise import NoiseProcess
+from sodgp.layers.separate import SeparateLayer
 from sodgp.model import DeepGP
 
 # What the tensors of one chunk of a prediction may take together; more gains no time.
@@ -48,6 +49,8 @@ def prediction_bytes(inference: Inference, model: DeepGP, n_samples: int) -> tup
     # Posterior draws and noise that varies have a component for every sample, however shallow the model.
     T = T if inference.name == "sghmc" or model.noise_process is not None else T_deep
     per_row = 3.2 * T_deep * M + T * (4 * max(widths) + 6 * P)
+    if isinstance(model.layers[0], SeparateLayer):
+        per_row += 3.2 * widths[0] * M
     if isinstance(model.noise_process, NoiseProcess):
         per_row += 3.2 * M + 6 * T * P
     elif model.noise_process is not None:
@@ -139,8 +142,10 @@ def training_bytes(
     coupling = getattr(inference, "coupling", "")
     T_deep = T if len(widths) > 1 else 0
     further = max(len(widths) - 2, 0) * (_FURTHER if coupling == "ancestral" else _FURTHER_MARGINAL)
-    rows = M * B * (_LAST + T_deep * (_LAST + further))
+    beside = widths[0] - 1 if architecture.is_separate(0) else 0
+    rows = M * B * (_LAST * (1 + beside) + T_deep * (_LAST + further))
     squares = max(T_deep, 1) * M * M * (8 + 6 * (P - 1)) if inference.uses_subset else M * M * 8
+    squares += 8 * beside * M * M
     # Parameters, gradients, two moments of Adam, and a copy to go back to.
     factors = 6 * M * sum(widths) * (M + 1)
     scratch = 0.0

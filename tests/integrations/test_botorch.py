@@ -216,6 +216,12 @@ def test_fantasies_are_models_of_their_own(one):
     assert one.fantasize(POINTS[0], sampler, observation_noise=noise).batch_shape == (3, T)
 
 
+def test_a_kernel_for_each_output_of_the_first_layer():
+    model = make(1, estimator=small(separate_kernels=True, max_iter=5))
+    assert torch.isfinite(qLogExpectedImprovement(model, best_f=0.0)(POINTS)).all()
+    assert model.condition_on_observations(POINTS[0], Y[:2, :1]).train_inputs[0].shape == (16, 2)
+
+
 @pytest.mark.parametrize("noise", ["heteroscedastic", "heavy_tailed"])
 def test_noise_that_varies(noise):
     model = make(1, estimator=small(noise=noise, max_iter=5))

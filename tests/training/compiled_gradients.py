@@ -68,6 +68,7 @@ METHODS = {
     "sod, marginal, paper": {"coupling": "marginal", "parameterization": "paper", "tie_label_noise": False},
     "sod, joint": {"coupling": "joint"},
     "sod, predictive": {"predictive_weight": 1.0},
+    "sod, separate kernels": {"separate_kernels": True, "predictive_weight": 1.0},
     "sod, heavy tails": {"noise": "heavy_tailed", "predictive_weight": 0.5},
     "sod, heteroscedastic, predictive": {"noise": "heteroscedastic", "predictive_weight": 0.5},
     "dsvi": {"inference": "dsvi"},

@@ -22,6 +22,7 @@ METHODS = {
     "sod joint": {"coupling": "joint"},
     "sod paper family": {"parameterization": "paper", "tie_label_noise": False, "jitter": "program"},
     "sod heteroscedastic": {"noise": "heteroscedastic", "predictive_weight": 0.5},
+    "sod separate kernels": {"separate_kernels": True},
     "sod heavy tails": {"noise": "heavy_tailed", "predictive_weight": 0.5},
     "sod moving": {"reselect_every": 15},
     "sod greedy moving": {"reselect_every": 15, "subset": "greedy_variance"},

@@ -22,6 +22,7 @@ from sodgp.inference.base import (
 )
 from sodgp.kernels import make_kernel
 from sodgp.layers.noise import START_VARIANCE, HeavyTails, LevelNoise, LogNoise, NoiseProcess
+from sodgp.layers.separate import SeparateLayer
 from sodgp.layers.subset import Points, Posterior, SubsetLayer
 from sodgp.model import DeepGP
 
@@ -86,7 +87,7 @@ class SubsetOfData:
             noise: float | None = start.layer_noise_variance
             if index == last:
                 noise = None if architecture.tie_label_noise else start.label_noise_variance
-            layer = SubsetLayer(
+            layer = (SeparateLayer if architecture.is_separate(index) else SubsetLayer)(
                 architecture.kernel_of(index),
                 architecture.mean_of(index),
                 size=size,

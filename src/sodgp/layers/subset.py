@@ -183,9 +183,12 @@ class SubsetLayer(gpytorch.Module):
         kl : Tensor of shape [..., T] or [..., 1]
             Summed over outputs.
         """
+        return self._drawn(points, draws, coupling)
+
+    def _drawn(self, points: Points, draws: Draws, coupling: str) -> tuple[Points, Tensor]:
         cond = self.condition(points)
         m, C = self.variational_parameters()
-        mean_s, mean_b = self.mean(points.subset), self.mean(points.rest)
+        mean_s, mean_b = self._prior_means(points)
         kl = self.family.kl(m, C, cond, mean_s)
         if coupling == "ancestral":
             return self._ancestral(cond, m, C, mean_s, mean_b, draws), kl
@@ -195,6 +198,9 @@ class SubsetLayer(gpytorch.Module):
         if coupling == "joint":
             return self._joint(cond, f_s, w, mean_b, points.rest, draws), kl
         raise ConfigurationError(f"coupling={coupling!r} is unknown; choose one of {', '.join(COUPLINGS)}.")
+
+    def _prior_means(self, points: Points) -> tuple[Tensor, Tensor]:
+        return self.mean(points.subset), self.mean(points.rest)
 
     def label_informed(self, points: Points, y_s: Tensor, noise_variance: Tensor) -> Posterior:
         """The last layer, with the subset's labels taken in (paper: q_hat).

@@ -151,17 +151,18 @@ def relevance(model: DeepGPRegressor, layer: int = 1) -> FloatArray:
     kernel = layers[layer - 1].kernel
     width = layers[layer - 1].mean.weight.shape[0]
     found = [
-        part.lengthscale.detach().double().cpu().reshape(-1)
+        part.lengthscale.detach().double().cpu().reshape(-1, part.lengthscale.shape[-1])
         for part in kernel.modules()
         if isinstance(part, Kernel) and part.has_lengthscale
     ]
-    found = [lengthscale for lengthscale in found if len(lengthscale) == width]
+    found = [lengthscales for lengthscales in found if lengthscales.shape[-1] == width]
     if not found:
         raise InputError(
             f"the kernel of layer {layer} has no lengthscale for each of its {width} inputs, so it cannot tell them"
             " apart; use kernel='rbf' or another without -iso."
         )
-    values: FloatArray = torch.stack([lengthscale**-2 for lengthscale in found]).sum(0).sqrt().numpy()
+    # Outputs with kernels of their own count alike.
+    values: FloatArray = torch.stack([(lengthscales**-2).mean(0) for lengthscales in found]).sum(0).sqrt().numpy()
     return values
 
 
