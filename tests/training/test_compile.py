@@ -69,9 +69,9 @@ def test_ten_models_compile_in_one_process():
     assert run.stdout.strip() == "ten", run.stderr
 
 
-# All functions; without arguments the program also takes every method, alone and replicated, for some minutes.
+# All functions, and a layer of another class; without arguments every method, too, alone and replicated, for minutes.
 FAST = ("L", "L_inv", "times", "transpose_times", "solve", "log_det", "inverse_norm", "HiddenRows", "TotalRows")
-FAST += ("SpreadRows", "QuadraticTrace", "Gram", "RBFPair", "OutputVariances")
+FAST += ("SpreadRows", "QuadraticTrace", "Gram", "RBFPair", "OutputVariances", "sod, separate kernels")
 
 
 def test_gradients_of_compiled_functions_are_the_plain_ones():

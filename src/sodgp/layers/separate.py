@@ -59,7 +59,8 @@ class SeparateLayer(SubsetLayer):
     @property
     def _draw_variance(self) -> Tensor:
         """With an axis for the outputs, [..., 1, 1, 1, 1]."""
-        return super()._draw_variance.unsqueeze(-1)
+        # Not by super(): PyTorch's compiler cannot follow a property through it.
+        return self.noise_variance[..., None, None, None, None] + self.jitter.draw_extra
 
 
 class _OneByOne:
