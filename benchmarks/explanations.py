@@ -42,6 +42,8 @@ VARIANTS = {
     "SoD-DGP2, ARD, one noise": Variant("SoD", 2, "program", {**_ARD, **_TIED}),
     "SoD-DGP2, text": Variant("SoD", 2, "text", {}),
     "SoD-DGP2, text, ARD": Variant("SoD", 2, "text", _ARD),
+    "SoD-DGP3, ARD": Variant("SoD", 3, "program", _ARD),
+    "SoD-DGP4, ARD": Variant("SoD", 4, "program", _ARD),
     "SoD-DGP1, ARD": Variant("SoD", 1, "program", _ARD),
     "SVGP, ARD": Variant("SVGP", 1, "program", _ARD),
 }
