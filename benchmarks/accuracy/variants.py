@@ -52,6 +52,7 @@ _HALF = {"predictive_weight": 0.5}
 _PREDICTIVE = {"predictive_weight": 1.0}
 _LARGE = {"subset_size": 200}
 _DEEP = {"n_layers": 3}
+_BEST = {**_SEPARATE, **_PREDICTIVE, **_DEEP}
 
 # One thing at a time, then together.
 ABLATION: dict[str, Variant] = {
@@ -95,8 +96,13 @@ ABLATION: dict[str, Variant] = {
     "separate 3 layers": _changed(**_SEPARATE, **_DEEP),
     "separate M=200 3 layers 3000": _changed(**_SEPARATE, **_LARGE, **_DEEP, max_iter=3000),
     "separate+predictive": _changed(**_SEPARATE, **_PREDICTIVE),
-    "separate+predictive 3 layers": _changed(**_SEPARATE, **_PREDICTIVE, **_DEEP),
-    "separate+predictive M=200 3 layers 3000": _changed(**_SEPARATE, **_PREDICTIVE, **_LARGE, **_DEEP, max_iter=3000),
+    "separate+predictive 3 layers": _changed(**_BEST),
+    "separate+predictive M=200 3 layers 3000": _changed(**_BEST, **_LARGE, max_iter=3000),
+    "separate+predictive 3 layers B=300 1600": _changed(**_BEST, batch_size=300, max_iter=1600),
+    "separate+predictive 3 layers B=500 1000": _changed(**_BEST, batch_size=500),
+    "separate+predictive M=50 3 layers 240": _changed(**_BEST, subset_size=50, max_iter=240),
+    "separate+predictive M=50 3 layers B=200 480": _changed(**_BEST, subset_size=50, batch_size=200, max_iter=480),
+    "separate+predictive M=200 3 layers B=500 4000": _changed(**_BEST, **_LARGE, batch_size=500, max_iter=4000),
     "half M=200": _changed(**_HALF, **_LARGE),
     "het+half M=200": _changed(**_HET, **_HALF, **_LARGE),
     "het+predictive M=200": _changed(**_HET, **_PREDICTIVE, **_LARGE),
