@@ -45,9 +45,11 @@ from sodgp.validation import check_choice, check_flag, check_integer, check_posi
 
 DTYPES = {"float64": torch.float64, "float32": torch.float32}
 NOISES = ("homoscedastic", "heteroscedastic", "heavy_tailed")
-# From so many rows on, a deep SoD-VI trains for prediction by default: with fewer, and noisy ones, the bound guards
-# better against following the noise.
-PREDICTIVE_ROWS = 500
+# From so many rows on, a deep SoD-VI by default trains for prediction, with a kernel for each output of its first layer:
+# with fewer, and noisy ones, the bound and one kernel guard better against following the noise.
+MANY_ROWS = 500
+# What a kernel for each output goes together with, besides several layers.
+_WITH_SEPARATE_KERNELS = {"parameterization": "whitened", "reselect_every": None}
 
 
 @dataclass(frozen=True)
@@ -145,7 +147,7 @@ class Configuration:
     coupling: str
     hidden_mean: str
     tie_label_noise: bool
-    separate_kernels: bool
+    separate_kernels: bool | None
     n_samples: int
     effort: Effort
     max_iter: int
@@ -226,9 +228,15 @@ class Configuration:
     def method(self, n_rows: int) -> Inference:
         """The inference method, for training on so many rows."""
         deep = isinstance(self._method, SubsetOfData) and self.n_layers > 1
-        if self.weight_by_rows and deep and n_rows >= PREDICTIVE_ROWS:
+        if self.weight_by_rows and deep and n_rows >= MANY_ROWS:
             return replace(self._method, predictive_weight=1.0)  # type: ignore[type-var]
         return self._method
+
+    def separates(self, n_rows: int) -> bool:
+        """Whether the outputs of the first layer have a kernel each, for training on so many rows."""
+        if self.separate_kernels is None:
+            return n_rows >= MANY_ROWS and may_separate(vars(self))
+        return self.separate_kernels
 
     def reselection(self, subset: Any) -> Reselection | None:
         """When and how to choose the subset anew with the selector `subset`: in the first half of a run, if at all."""
@@ -345,14 +353,25 @@ def _check_warm_start(estimator: Any) -> None:
         raise ConfigurationError("warm_start=True does not carry noise that varies: use noise='homoscedastic'.")
 
 
-def _checked_separation(estimator: Any) -> bool:
+def may_separate(options: Mapping[str, Any]) -> bool:
+    """Whether a model with these options can have a kernel for each output of its first layer.
+
+    Examples
+    --------
+    >>> may_separate({"inference": "sod", "n_layers": 1, "parameterization": "whitened", "reselect_every": None})
+    False
+    """
+    allowed = all(options[name] == needed for name, needed in _WITH_SEPARATE_KERNELS.items())
+    return allowed and options["inference"] == "sod" and options["n_layers"] > 1
+
+
+def _checked_separation(estimator: Any) -> bool | None:
+    if estimator.separate_kernels is None:
+        return None
     if not check_flag("separate_kernels", estimator.separate_kernels):
         return False
-    for name, value, needed in (
-        ("parameterization", estimator.parameterization, "whitened"),
-        ("reselect_every", estimator.reselect_every, None),
-        ("warm_start", estimator.warm_start, False),
-    ):
+    for name, needed in _WITH_SEPARATE_KERNELS.items():
+        value = getattr(estimator, name)
         if value != needed:
             raise ConfigurationError(
                 f"separate_kernels=True and {name}={value!r} do not go together; leave {name} at {needed!r}."

@@ -9,16 +9,13 @@ from __future__ import annotations
 from typing import Any, NamedTuple, Protocol
 
 import torch
-from gpytorch.kernels import Kernel
 from torch import Tensor
 
 from sodgp.covariance import covariance
-from sodgp.draws import PositionDraws
+from sodgp.draws import Draws, PositionDraws
 from sodgp.inference.base import Inference
 from sodgp.inference.sod import SubsetOfData, label_noise
 from sodgp.layers.conditional import Conditional
-from sodgp.layers.means import HiddenMean
-from sodgp.layers.separate import SeparateLayer
 from sodgp.layers.subset import Points
 from sodgp.linalg import draw_root
 from sodgp.model import DeepGP
@@ -63,43 +60,46 @@ def joint_law(model: DeepGP, method: Inference, X_s: Tensor, y_s: Tensor, *, n_s
     seed : int
         Of every random number.
     """
-    shares = not any(isinstance(layer, SeparateLayer) for layer in model.layers)
-    if isinstance(method, SubsetOfData) and shares:
+    if isinstance(method, SubsetOfData):
         return GivenSubset(model, X_s, y_s, n_samples=n_samples, seed=seed)
     return ByMethod(model, method, X_s, y_s, n_samples=n_samples, seed=seed)
 
 
 class _Layer(NamedTuple):
-    """A layer given its subset: inputs Z_s [T or 1, M, D], L^-1, w = L^-1 (F_S - mean(Z_s)) and the draw's noise."""
+    """A layer given its subset: inputs Z_s, L^-1, w = L^-1 (F_S - mean(Z_s)) and the draw's noise, in its layout."""
 
-    kernel: Kernel
-    mean: HiddenMean
+    layer: Any
     Z_s: Tensor
     L_inv: Tensor
     w: Tensor
     noise: Tensor | None
-    prior_extra: float
-    number: int
 
     @classmethod
     def of(cls, layer: Any, Z_s: Tensor, cond: Conditional, w: Tensor, noise: Tensor | None) -> _Layer:
         """From a `SubsetLayer` that was conditioned on its subset."""
-        L_inv = cond.factor.inverse_value
-        return cls(layer.kernel, layer.mean, Z_s, L_inv, w, noise, layer.jitter.prior_extra, layer.index)
+        return cls(layer, Z_s, cond.factor.inverse_value, w, noise)
 
     def conditional(self, Z: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Mean [*, T, q, D] and residual covariance [*, T, q, q] at rows [*, T or 1, q, D_in], and A [*, T, M, q]."""
-        A = self.L_inv @ covariance(self.kernel, self.Z_s, Z)
+        A = self.L_inv @ covariance(self.layer.kernel, self.Z_s, Z)
         eye = torch.eye(Z.shape[-2], dtype=Z.dtype, device=Z.device)
-        residual = covariance(self.kernel, Z) + self.prior_extra * eye - A.mT @ A
-        return self.mean(Z) + A.mT @ self.w, residual, A
+        residual = covariance(self.layer.kernel, Z) + self.layer.jitter.prior_extra * eye - A.mT @ A
+        return self.layer.prior_mean(Z) + A.mT @ self.w, residual, A
+
+    def draw(self, Z: Tensor, draws: Draws) -> Tensor:
+        """Noisy outputs [*, T, q, D] at rows [*, T or 1, q, D_in], drawn together."""
+        assert self.noise is not None
+        mean, residual, _ = self.conditional(self.layer.beside(Z))
+        eye = torch.eye(residual.shape[-1], dtype=Z.dtype, device=Z.device)
+        root = draw_root(residual + self.noise * eye, layer=self.layer.index, what="Cov(Z | F_S)")
+        return self.layer.together(mean + root @ self.layer.own(draws).rest(*mean.shape[-2:]))
 
 
 class GivenSubset:
     """SoD-VI: everything about the subset is drawn and factorised once, and rows then only meet L^-1.
 
     Per sample and layer F_S ~ q and Z_S = F_S + noise, as in ancestral coupling; the rows of a batch are drawn together
-    from p(F_R | F_S), whose covariance K_RR - K_RS K_SS^-1 K_SR all outputs of a layer share. The law of (Z_S, Z_R) is
+    from p(F_R | F_S), whose covariance K_RR - K_RS K_SS^-1 K_SR all outputs with the same kernel share. The law of (Z_S, Z_R) is
     that of the ``"joint"`` coupling, at q x q instead of (M + q) x (M + q) a draw.
 
     Parameters
@@ -115,13 +115,12 @@ class GivenSubset:
         self._hidden: list[_Layer] = []
         Z_s = X_s
         for layer in list(model.layers)[:-1]:
-            cond = layer.condition(Points(Z_s, Z_s[..., :0, :]))
+            beside, numbers, noise = layer.beside(Z_s), layer.own(draws), layer._draw_variance
+            cond = layer.condition(Points(beside, beside[..., :0, :]))
             m, C = layer.variational_parameters()
-            size, width = m.shape[-2:]
-            f_s, w = layer.family.draw(m, C, cond, layer.mean(Z_s), draws.subset(size, width))
-            noise = layer._draw_variance
-            self._hidden.append(_Layer.of(layer, Z_s, cond, w, noise))
-            Z_s = f_s + noise.sqrt() * draws.subset(size, width)
+            f_s, w = layer.family.draw(m, C, cond, layer.prior_mean(beside), numbers.subset(*m.shape[-2:]))
+            self._hidden.append(_Layer.of(layer, beside, cond, w, noise))
+            Z_s = layer.together(f_s + noise.sqrt() * numbers.subset(*m.shape[-2:]))
         last = model.last
         cond, q_hat, _ = last._label_informed(Points(Z_s, Z_s[..., :0, :]), y_s, label_noise(model, X_s))
         self._factor = q_hat.w.factor
@@ -132,11 +131,7 @@ class GivenSubset:
         draws = PositionDraws(self.seed, self.n_samples, dtype=X.dtype, device=X.device)
         Z = X.unsqueeze(-3)
         for layer in self._hidden:
-            mean, residual, _ = layer.conditional(Z)
-            assert layer.noise is not None
-            eye = torch.eye(residual.shape[-1], dtype=Z.dtype, device=Z.device)
-            root = draw_root(residual + layer.noise * eye, layer=layer.number, what="Cov(Z | F_S)")
-            Z = mean + root @ draws.rest(*mean.shape[-2:])
+            Z = layer.draw(Z, draws)
         mean, residual, A = self._last.conditional(Z)
         spread = self._factor.mT @ A.unsqueeze(-3)
         full = residual.unsqueeze(-3) + spread.mT @ spread

@@ -14,6 +14,7 @@ X = RNG.uniform(-1, 1, (30, 2))
 Y = np.stack([np.sign(X[:, 0]), X[:, 1]], 1) + 0.1 * RNG.standard_normal((30, 2))
 METHODS = {
     "sod": {},
+    "separate": {"separate_kernels": True},
     "paper": {"parameterization": "paper", "hidden_width": 3},
     "dsvi": {"inference": "dsvi"},
     "sghmc": {"inference": "sghmc", "n_posterior_samples": 4, "thinning": 2},
@@ -46,7 +47,7 @@ def test_shapes_company_and_gradients(name):
     assert torch.autograd.gradcheck(law, torch.tensor(X[:2] + 0.3).requires_grad_(), atol=1e-4, rtol=1e-3)
 
 
-@pytest.mark.parametrize("name", ["sod", "paper"])
+@pytest.mark.parametrize("name", ["sod", "separate", "paper"])
 def test_one_row_is_the_ancestral_prediction_with_the_same_numbers(name):
     model = fitted(n_layers=3, **METHODS[name])
     rows = torch.tensor(X[:4])
@@ -69,9 +70,10 @@ def test_one_layer_is_exactly_the_methods_joint_prediction():
         torch.testing.assert_close(ours, theirs, rtol=0, atol=1e-12)
 
 
-def test_rows_drawn_given_the_subset_have_the_joint_law():
+@pytest.mark.parametrize("name", ["sod", "separate"])
+def test_rows_drawn_given_the_subset_have_the_joint_law(name):
     """Moments of the mixture over many samples, against the draw over subset and rows together."""
-    model = fitted(n_layers=2)
+    model = fitted(n_layers=2, **METHODS[name])
     assert isinstance(law_of(model), GivenSubset)
     rows = torch.tensor(X[:2] + 0.2)
     totals = []

@@ -41,20 +41,29 @@ class SeparateLayer(SubsetLayer):
 
     def propagate(self, points: Points, draws: Draws, coupling: str) -> tuple[Points, Tensor]:
         """As of `SubsetLayer`."""
-        width = self.q_mean.shape[-1]
-        beside = Points(*(_beside(Z, width) for Z in points))
-        drawn, kl = self._drawn(beside, _OneByOne(draws, width), coupling)
-        means = (self.mean(Z) for Z in points)
-        return Points(*(mean + _together(Z) for mean, Z in zip(means, drawn, strict=True))), kl.sum(-2)
+        beside = Points(*(self.beside(Z) for Z in points))
+        drawn, kl = self._drawn(beside, self.own(draws), coupling)
+        return Points(*(self.together(Z) for Z in drawn)), kl.sum(-2)
+
+    def beside(self, Z: Tensor) -> Tensor:
+        """The same inputs for every output, [..., D, T, N, D_in]."""
+        return Z.unsqueeze(-4).expand(*Z.shape[:-3], self.q_mean.shape[-1], *Z.shape[-3:])
+
+    def together(self, Z: Tensor) -> Tensor:
+        """Outputs side by side [..., D, T, N, 1] as columns, [..., T, N, D]."""
+        return Z.squeeze(-1).movedim(-3, -1)
+
+    def own(self, draws: Draws) -> Draws:
+        """Random numbers for outputs side by side."""
+        return _OneByOne(draws, self.q_mean.shape[-1])
+
+    def prior_mean(self, Z: Tensor) -> Tensor:
+        """[..., D, T, N, 1] at inputs that are the same for every output, [..., D, T, N, D_in]."""
+        return _side_by_side(self.mean(Z[..., 0, :, :, :]))
 
     def variational_parameters(self) -> tuple[Tensor, Tensor]:
         """Mean [..., D, 1, M, 1] and lower-triangular factor [..., D, 1, 1, M, M] of q."""
         return self.q_mean.mT[..., None, :, None], self.q_factor.tril()[..., None, None, :, :]
-
-    def _prior_means(self, points: Points) -> tuple[Tensor, Tensor]:
-        """Zero: the means are added to what is drawn, for all outputs at once."""
-        subset, rest = (Z.new_zeros(()).expand(*Z.shape[:-1], 1) for Z in points)
-        return subset, rest
 
     @property
     def _draw_variance(self) -> Tensor:
@@ -71,17 +80,12 @@ class _OneByOne:
         self.n_samples = draws.n_samples
 
     def subset(self, n_rows: int, width: int) -> Tensor:
-        return self._draws.subset(n_rows, self._width).movedim(-1, -3).unsqueeze(-1)
+        return _side_by_side(self._draws.subset(n_rows, self._width))
 
     def rest(self, n_rows: int, width: int) -> Tensor:
-        return self._draws.rest(n_rows, self._width).movedim(-1, -3).unsqueeze(-1)
+        return _side_by_side(self._draws.rest(n_rows, self._width))
 
 
-def _beside(Z: Tensor, width: int) -> Tensor:
-    """The same inputs for every output, [..., D, T, N, D_in]."""
-    return Z.unsqueeze(-4).expand(*Z.shape[:-3], width, *Z.shape[-3:])
-
-
-def _together(Z: Tensor) -> Tensor:
-    """Outputs side by side [..., D, T, N, 1] as columns, [..., T, N, D]."""
-    return Z.squeeze(-1).movedim(-3, -1)
+def _side_by_side(Z: Tensor) -> Tensor:
+    """Columns [..., T, N, D] as outputs side by side, [..., D, T, N, 1]."""
+    return Z.movedim(-1, -3).unsqueeze(-1)

@@ -185,10 +185,26 @@ class SubsetLayer(gpytorch.Module):
         """
         return self._drawn(points, draws, coupling)
 
+    def beside(self, Z: Tensor) -> Tensor:
+        """Inputs [..., T, N, D_in] in the layout of the layer's kernel, which other layers may have."""
+        return Z
+
+    def together(self, Z: Tensor) -> Tensor:
+        """Outputs [..., T, N, D] from that layout."""
+        return Z
+
+    def own(self, draws: Draws) -> Draws:
+        """Random numbers in that layout."""
+        return draws
+
+    def prior_mean(self, Z: Tensor) -> Tensor:
+        """Of the outputs at inputs Z, both in that layout."""
+        return self.mean(Z)
+
     def _drawn(self, points: Points, draws: Draws, coupling: str) -> tuple[Points, Tensor]:
         cond = self.condition(points)
         m, C = self.variational_parameters()
-        mean_s, mean_b = self._prior_means(points)
+        mean_s, mean_b = (self.prior_mean(Z) for Z in points)
         kl = self.family.kl(m, C, cond, mean_s)
         if coupling == "ancestral":
             return self._ancestral(cond, m, C, mean_s, mean_b, draws), kl
@@ -198,9 +214,6 @@ class SubsetLayer(gpytorch.Module):
         if coupling == "joint":
             return self._joint(cond, f_s, w, mean_b, points.rest, draws), kl
         raise ConfigurationError(f"coupling={coupling!r} is unknown; choose one of {', '.join(COUPLINGS)}.")
-
-    def _prior_means(self, points: Points) -> tuple[Tensor, Tensor]:
-        return self.mean(points.subset), self.mean(points.rest)
 
     def label_informed(self, points: Points, y_s: Tensor, noise_variance: Tensor) -> Posterior:
         """The last layer, with the subset's labels taken in (paper: q_hat).

@@ -34,7 +34,7 @@ class Subset(NamedTuple):
 
 
 class Law(NamedTuple):
-    """N(mean_d, factor_d factor_d') for every output d: mean [M, D] and factor [D, M, K], of any K >= M."""
+    """N(mean_d, factor_d factor_d') for every output d: mean [D, M, 1] and factor [D, M, K], of any K >= M."""
 
     mean: Tensor
     factor: Tensor
@@ -75,7 +75,7 @@ def carried(
         w = move.in_w()
         law = move.over_new(w)
         hidden.append(move.parameters(law))
-        Z_s, Z_n = move.mean_s + move.L @ w.mean, move.mean_n + law.mean
+        Z_s, Z_n = _columns(move.mean_s + move.L @ w.mean), _columns(move.mean_n + law.mean)
     last = _Move(model.last, Z_s, Z_n, kept)
     if len(kept) == len(old.X) and bool((kept >= 0).all()):
         return {"reordered": [*hidden, last.parameters(last.over_new(last.in_w()))]}
@@ -91,25 +91,26 @@ def label_noise_of_rows(model: DeepGP) -> Tensor:
 class _Move:
     """One layer at the inputs Z_s [M, D] of the old subset and Z_n [M', D] of the new one.
 
-    Laws are those of w = L^-1 (F_S - mean(Z_S)) for the old subset, and of F_S' - mean(Z_S') for the new one.
+    Laws are those of w = L^-1 (F_S - mean(Z_S)) for the old subset, and of F_S' - mean(Z_S') for the new one. Matrices
+    of the kernel are [M, M], or [D, M, M] where every output has a kernel of its own.
     """
 
     def __init__(self, layer: Any, Z_s: Tensor, Z_n: Tensor, kept: Tensor) -> None:
         self.layer = layer
-        self.mean_s, self.mean_n = layer.mean(Z_s), layer.mean(Z_n)
-        self.L, self.L_n = (cholesky(covariance(layer.kernel, Z), layer.jitter, layer=layer.index) for Z in (Z_s, Z_n))
-        A = _solve(self.L, covariance(layer.kernel, Z_s, Z_n))
-        self.H = torch.where((kept >= 0)[:, None], self.L[kept.clamp_min(0)], A.mT)
+        self.mean_s, self.mean_n = _outputs(layer.mean(Z_s)), _outputs(layer.mean(Z_n))
+        self.L, self.L_n = (cholesky(_covariance(layer, Z), layer.jitter, layer=layer.index) for Z in (Z_s, Z_n))
+        A = _solve(self.L, _covariance(layer, Z_s, Z_n))
+        self.H = torch.where((kept >= 0)[:, None], self.L[..., kept.clamp_min(0), :], A.mT)
         fresh = (kept < 0).nonzero().ravel()
         # K_S'S' with its jitter: given F_S, a row that is new has a nugget of its own.
-        left = (self.L_n[fresh] @ self.L_n[fresh].mT) - A[:, fresh].mT @ A[:, fresh]
-        values, vectors = torch.linalg.eigh(left)
+        L_fresh, A_fresh = self.L_n[..., fresh, :], A[..., fresh]
+        values, vectors = torch.linalg.eigh(L_fresh @ L_fresh.mT - A_fresh.mT @ A_fresh)
         self.E = torch.zeros_like(self.L_n)
-        self.E[fresh[:, None], fresh] = vectors * values.clamp_min(0.0).sqrt()
+        self.E[..., fresh[:, None], fresh] = vectors * values.clamp_min(0.0).sqrt().unsqueeze(-2)
 
     def in_w(self) -> Law:
         """The layer's q over w."""
-        m, C = (parameter.squeeze(0) for parameter in self.layer.variational_parameters())
+        m, C = _outputs(self.layer.q_mean), self.layer.q_factor.tril()
         if self.layer.parameterization == "whitened":
             return Law(m, C)
         return Law(_solve(self.L, m - self.mean_s), _solve(self.L, C))
@@ -121,12 +122,12 @@ class _Move:
 
     def with_labels(self, w: Law, y: Tensor, v: Tensor) -> Law:
         """Q = I + W'L'V^-1 LW, W_hat = W L_Q^-T, and the mean that goes with it; V = diag(v), v [M or 1, P]."""
-        image = self.L @ w.factor
-        eye = torch.eye(len(self.L), dtype=image.dtype, device=image.device)
-        L_Q = torch.linalg.cholesky(eye + (image.mT / v.mT.unsqueeze(-2)) @ image)
+        image, v = self.L @ w.factor, _outputs(v)
+        eye = torch.eye(image.shape[-1], dtype=image.dtype, device=image.device)
+        L_Q = torch.linalg.cholesky(eye + (image / v).mT @ image)
         factor = _solve(L_Q, w.factor.mT).mT
-        pull = self.L.mT @ ((y - self.mean_s - self.L @ w.mean) / v)
-        return Law(w.mean + _columns(factor @ (factor.mT @ _outputs(pull))), factor)
+        pull = self.L.mT @ ((_outputs(y) - self.mean_s - self.L @ w.mean) / v)
+        return Law(w.mean + factor @ (factor.mT @ pull), factor)
 
     def without_labels(self, law: Law, y: Tensor, v: Tensor) -> Iterator[tuple[str, Law]]:
         """Variants of q whose q_hat with the labels y [M, P] is `law`, or near it.
@@ -134,22 +135,26 @@ class _Move:
         In whitened coordinates the precision of q is that of the law less L'V^-1 L. Where its eigenvalues are too small
         they are lifted to the floor.
         """
+        v = _outputs(v)
         mu, T_inv = _solve(self.L_n, law.mean), _inverse(_triangular(_solve(self.L_n, law.factor)))
-        label_precision = (self.L_n.mT / v.mT.unsqueeze(-2)) @ self.L_n
-        values, U = torch.linalg.eigh(T_inv.mT @ T_inv - label_precision)
+        values, U = torch.linalg.eigh(T_inv.mT @ T_inv - (self.L_n / v).mT @ self.L_n)
         lifted = values.clamp_min(PRECISION_FLOOR)
         root = U / lifted.sqrt().unsqueeze(-2)
         # q_hat keeps the mean mu if the mean of q steps back from the labels by as much as they pull.
-        step = root.mT @ _outputs(self.L_n.mT @ ((self.L_n @ mu + self.mean_n - y) / v))
+        step = root.mT @ (self.L_n.mT @ ((self.L_n @ mu + self.mean_n - _outputs(y)) / v))
         pulled = torch.where((values < PRECISION_FLOOR).unsqueeze(-1), 0.0, step)
         for name, shift in (("divided", step), ("pulled", pulled)):
-            yield name, Law(self.L_n @ (mu + _columns(root @ shift)), self.L_n @ root)
+            yield name, Law(self.L_n @ (mu + root @ shift), self.L_n @ root)
 
     def parameters(self, law: Law) -> tuple[Tensor, Tensor]:
         """``q_mean`` and ``q_factor`` of the layer's family for the law of F_S' - mean(Z_S')."""
         if self.layer.parameterization == "whitened":
-            return _solve(self.L_n, law.mean), _triangular(_solve(self.L_n, law.factor))
-        return self.mean_n + law.mean, _triangular(law.factor)
+            return _columns(_solve(self.L_n, law.mean)), _triangular(_solve(self.L_n, law.factor))
+        return _columns(self.mean_n + law.mean), _triangular(law.factor)
+
+
+def _covariance(layer: Any, *Z: Tensor) -> Tensor:
+    return covariance(layer.kernel, *(layer.beside(rows.unsqueeze(0)) for rows in Z)).squeeze(-3)
 
 
 def _solve(L: Tensor, right: Tensor) -> Tensor:
