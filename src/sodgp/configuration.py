@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -45,8 +45,8 @@ from sodgp.validation import check_choice, check_flag, check_integer, check_posi
 
 DTYPES = {"float64": torch.float64, "float32": torch.float32}
 NOISES = ("homoscedastic", "heteroscedastic", "heavy_tailed")
-# From so many rows on, a deep SoD-VI by default trains for prediction, with a kernel for each output of its first layer:
-# with fewer, and noisy ones, the bound and one kernel guard better against following the noise.
+# From so many rows on, a deep SoD-VI trains for prediction by default, with a kernel for each output of layer 1.
+# With fewer, and noisy ones, the bound and one kernel guard better against following the noise.
 MANY_ROWS = 500
 # What a kernel for each output goes together with, besides several layers.
 _WITH_SEPARATE_KERNELS = {"parameterization": "whitened", "reselect_every": None}
@@ -115,6 +115,8 @@ _OF_SUBSETS = (
     "separate_kernels",
 )
 _SAMPLING = ("n_posterior_samples", "thinning", "step_size", "n_chains")
+# What methods do that have no such option: nothing is left out where it is asked for.
+_ANYWAY = {"predictive_weight": 0.0, "separate_kernels": False}
 # Options that a method does not use, and that must therefore stay at their defaults.
 _UNUSED: dict[str, tuple[str, ...]] = {
     "sod": ("learn_inducing_inputs", *_SAMPLING),
@@ -333,9 +335,7 @@ def _refuse_unused(estimator: Any) -> None:
     parameters = inspect.signature(type(estimator).__init__).parameters
     for name in _UNUSED[estimator.inference]:
         value, default = getattr(estimator, name), parameters[name].default
-        if name == "predictive_weight" and value == 0.0:
-            continue  # nothing is left out: that weight is none
-        if value is not default and value != default:
+        if value is not default and value not in (default, _ANYWAY.get(name, default)):
             raise ConfigurationError(
                 f"{name}={value!r} has no meaning for inference={estimator.inference!r}; leave it at {default!r}."
             )

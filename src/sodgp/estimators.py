@@ -84,9 +84,10 @@ class DeepGPRegressor(Predictions, MultiOutputMixin, RegressorMixin, BaseEstimat
     tie_label_noise : bool, default=True
         Whether the label noise v of q_hat is the likelihood's sigma^2 (the paper's formula) or a parameter of its own
         (the authors' program).
-    separate_kernels : bool, default=False
+    separate_kernels : bool or None, default=None
         For ``"sod"`` with several layers: a kernel for each output of the first layer, in place of one for all of them.
-        Often more accurate, and about a layer dearer.
+        More accurate where there are rows enough, and about a layer dearer. None is True with 500 rows or more to train
+        on, unless `parameterization` or `reselect_every` ask for one kernel, else False.
     noise : {"homoscedastic", "heteroscedastic", "heavy_tailed"}, default="homoscedastic"
         For ``"sod"``: the same noise everywhere, one whose log variance is a GP over the inputs, or one with heavier
         tails than a normal law, for data with outliers.
@@ -205,7 +206,7 @@ class DeepGPRegressor(Predictions, MultiOutputMixin, RegressorMixin, BaseEstimat
         coupling: str = "ancestral",
         hidden_mean: str = "linear",
         tie_label_noise: bool = True,
-        separate_kernels: bool = False,
+        separate_kernels: bool | None = None,
         noise: str = "homoscedastic",
         predictive_weight: float | None = None,
         learn_inducing_inputs: bool = True,
@@ -400,6 +401,9 @@ class DeepGPRegressor(Predictions, MultiOutputMixin, RegressorMixin, BaseEstimat
         known = self._known_noise(config, noise_variance, tuple(y_t.shape))
         data = split(X_t, y_t, chosen, config.dtype, known)
 
+        separates = config.separates(len(X_t))
+        if start is not None and self.separate_kernels is None:
+            separates = start.model.has_separate_kernels
         widths = config.hidden_widths(X_t.shape[1])
         weights = (linear_weights if config.hidden_mean == "linear" else zero_weights)(X_t, widths)
         if start is not None:
@@ -412,7 +416,7 @@ class DeepGPRegressor(Predictions, MultiOutputMixin, RegressorMixin, BaseEstimat
             kernel=self.kernel,
             parameterization=config.parameterization,
             tie_label_noise=config.tie_label_noise,
-            separate_kernels=config.separate_kernels,
+            separate_kernels=separates,
             initialization=config.initialization,
             jitter=config.jitter,
             dtype=config.dtype,

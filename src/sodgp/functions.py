@@ -99,8 +99,8 @@ class GivenSubset:
     """SoD-VI: everything about the subset is drawn and factorised once, and rows then only meet L^-1.
 
     Per sample and layer F_S ~ q and Z_S = F_S + noise, as in ancestral coupling; the rows of a batch are drawn together
-    from p(F_R | F_S), whose covariance K_RR - K_RS K_SS^-1 K_SR all outputs with the same kernel share. The law of (Z_S, Z_R) is
-    that of the ``"joint"`` coupling, at q x q instead of (M + q) x (M + q) a draw.
+    from p(F_R | F_S), whose covariance K_RR - K_RS K_SS^-1 K_SR all outputs with one kernel share. The law of
+    (Z_S, Z_R) is that of the ``"joint"`` coupling, at q x q instead of (M + q) x (M + q) a draw.
 
     Parameters
     ----------

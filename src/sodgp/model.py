@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from sodgp.covariance import is_captureable
 from sodgp.draws import Draws
 from sodgp.layers.noise import N_LEVELS, HeavyTails, NoiseProcess
+from sodgp.layers.separate import SeparateLayer
 from sodgp.layers.subset import NOISE_FLOOR, Points
 
 __all__ = ["DeepGP"]
@@ -76,6 +77,11 @@ class DeepGP(gpytorch.Module):
         self.has_known_noise = known_noise is not None
         if self.has_known_noise:
             self.likelihood.raw_noise.requires_grad_(False)
+
+    @property
+    def has_separate_kernels(self) -> bool:
+        """Whether the outputs of the first layer have a kernel each."""
+        return isinstance(self.layers[0], SeparateLayer)
 
     @property
     def noise_variance(self) -> Tensor:

@@ -25,7 +25,7 @@ from torch import Tensor
 
 from sodgp.architecture import Architecture
 from sodgp.atomic import StrPath
-from sodgp.configuration import Configuration
+from sodgp.configuration import Configuration, may_separate
 from sodgp.covariance import covariance
 from sodgp.errors import ConfigurationError, ModelFileError
 from sodgp.inference.base import Inference
@@ -100,6 +100,7 @@ def to_record(estimator: Any) -> Record:
         "input_dim": int(estimator.n_features_in_),
         "n_outputs": int(model.n_outputs),
         "size": int(model.layers[0].q_mean.shape[-2]),
+        "separate_kernels": model.has_separate_kernels,
         "hidden_widths": [int(layer.mean.weight.shape[-1]) for layer in model.layers][:-1],
         "n_rows": int(np.max(estimator._x_scaler.n_samples_seen_)),
         "n_held_out": int(getattr(estimator, "_n_held_out", 0)),
@@ -253,7 +254,7 @@ def _rebuild(
         kernel=kernel,
         parameterization=config.parameterization,
         tie_label_noise=config.tie_label_noise,
-        separate_kernels=config.separate_kernels,
+        separate_kernels=_separates(info, config),
         initialization=config.initialization,
         jitter=config.jitter,
         dtype=config.dtype,
@@ -282,6 +283,15 @@ def _rebuild(
             refuse(_STATE + name, "another one than its options say")
     model.load_state_dict(state, strict=True)
     return model.requires_grad_(False).eval()
+
+
+def _separates(info: Mapping[str, Any], config: Configuration) -> bool:
+    """Whether the outputs of the first layer have a kernel each."""
+    # Files from before the rows of a fit decided have the option itself, or never heard of it.
+    found = typed({"separate_kernels": bool(config.separate_kernels), **info}, "separate_kernels", bool)
+    if found and not may_separate(vars(config)):
+        refuse("separate_kernels", "true for a model that has one kernel in each layer")
+    return found
 
 
 def _check_vouched(state: Mapping[str, Tensor], method: Inference, shapes: list[tuple[int, int]], M: int) -> None:

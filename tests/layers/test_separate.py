@@ -6,11 +6,12 @@ import torch
 
 from sodgp import DeepGPRegressor, plots
 from sodgp.draws import FreshDraws
-from sodgp.errors import ConfigurationError
+from sodgp.errors import ConfigurationError, ModelFileError
 from sodgp.kernels import make_kernel
 from sodgp.layers.means import HiddenMean
 from sodgp.layers.separate import SeparateLayer
 from sodgp.layers.subset import Points, SubsetLayer
+from sodgp.records import from_record, to_record
 from sodgp.replicates import fit_replicates
 
 M, B, D_IN, D, T = 6, 9, 3, 4, 5
@@ -147,13 +148,67 @@ def test_replicates_are_the_single_fits():
         np.testing.assert_allclose(other.predict(X, return_std=True), one.predict(X, return_std=True), rtol=1e-8)
 
 
+FEW = {"max_iter": 2, "n_samples": 2, "n_predict_samples": 3, "subset_size": 10, "random_state": 0}
+
+
+@pytest.mark.parametrize(
+    ("options", "rows", "separates"),
+    [
+        ({}, 500, True),
+        ({}, 499, False),
+        ({"validation_fraction": 0.1}, 500, False),
+        ({"predictive_weight": 0.0}, 500, True),
+        ({"n_layers": 1}, 500, False),
+        ({"reselect_every": 1}, 500, False),
+        ({"parameterization": "paper"}, 500, False),
+        ({"inference": "dsvi"}, 500, False),
+        ({"inference": "dsvi", "separate_kernels": False}, 500, False),
+        ({"separate_kernels": False}, 500, False),
+        ({"separate_kernels": True}, 40, True),
+    ],
+    ids=str,
+)
+def test_many_rows_have_them_by_default(tmp_path, options, rows, separates):
+    X, y = table(rows=rows)
+    model = DeepGPRegressor(**{**FEW, **options}).fit(X, y)
+    assert model.model_.has_separate_kernels is separates
+    model.save(tmp_path / "m.sodgp")
+    again = DeepGPRegressor.load(tmp_path / "m.sodgp")
+    assert again.model_.has_separate_kernels is separates
+    np.testing.assert_allclose(again.predict(X[:3]), model.predict(X[:3]), rtol=1e-12)
+
+
+@pytest.mark.parametrize(("first", "then"), [(499, 500), (500, 499)])
+def test_a_warm_start_keeps_the_kernels_that_there_are(tmp_path, first, then):
+    X, y = table(rows=500)
+    model = DeepGPRegressor(**FEW, warm_start=True).fit(X[:first], y[:first])
+    model.fit(X[:then], y[:then])
+    assert model.model_.has_separate_kernels is (first == 500)
+    model.save(tmp_path / "m.sodgp")
+    np.testing.assert_allclose(DeepGPRegressor.load(tmp_path / "m.sodgp").predict(X), model.predict(X), rtol=1e-12)
+
+
+def test_a_file_cannot_claim_them_for_a_model_that_has_none():
+    record = to_record(DeepGPRegressor(**FEW, n_layers=1).fit(*table()))
+    record.info["separate_kernels"] = True
+    with pytest.raises(ModelFileError, match="separate_kernels"):
+        from_record(DeepGPRegressor, record)
+
+
+def test_a_file_that_never_heard_of_them_has_one_kernel():
+    X, y = table(rows=500)
+    model = DeepGPRegressor(**FEW, separate_kernels=False).fit(X, y)
+    record = to_record(model)
+    del record.info["separate_kernels"], record.info["parameters"]["separate_kernels"]
+    np.testing.assert_allclose(from_record(DeepGPRegressor, record).predict(X), model.predict(X), rtol=1e-12)
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
         ({"n_layers": 1}, "n_layers=2 or more"),
         ({"parameterization": "paper"}, "parameterization"),
         ({"reselect_every": 5}, "reselect_every"),
-        ({"warm_start": True}, "warm_start"),
         ({"inference": "dsvi"}, "no meaning"),
         ({"separate_kernels": "yes"}, "separate_kernels"),
     ],

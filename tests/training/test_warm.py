@@ -24,6 +24,7 @@ KINDS = [
     {"subset_size": 10, "n_layers": 3},
     {"subset_size": 10, "parameterization": "paper", "hidden_width": 3},
     {"subset_size": 40, "tie_label_noise": False},
+    {"subset_size": 10, "separate_kernels": True},
     {"inference": "dsvi"},
 ]
 
@@ -102,6 +103,7 @@ def test_a_loaded_model_continues(tmp_path):
         {"parameterization": "paper", "hidden_width": 3},
         {"hidden_mean": "zero"},
         {"tie_label_noise": False},
+        {"separate_kernels": True},
         {"dtype": "float32"},
     ],
     ids=str,

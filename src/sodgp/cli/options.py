@@ -152,7 +152,7 @@ OPTIONS: Final[dict[str, Option]] = {
     "hidden_mean": Option(TEXT, "Mean of hidden layers: linear or zero", "linear", choices=("linear", "zero")),
     "tie_label_noise": Option(FLAG, "Label noise of q equal to the likelihood's", "tied", panel=_SWITCHES),
     "separate_kernels": Option(
-        FLAG, "A kernel for each output of the first layer (sod)", "one for all", panel=_SWITCHES
+        FLAG, "A kernel for each output of the first layer (sod)", "on with 500 rows", panel=_SWITCHES
     ),
     "learn_inducing_inputs": Option(FLAG, "Train inducing inputs (dsvi, sghmc)", "trained", panel=_SWITCHES),
     "noise": Option(

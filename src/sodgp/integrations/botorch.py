@@ -316,8 +316,7 @@ class DeepGPModel(Model):
         return here.expand(batch).reshape(-1).tolist()
 
     def _refit(self, parents: Sequence[DeepGPRegressor], data: Sequence[tuple[Tensor, ...]]) -> list[DeepGPRegressor]:
-        plain = self.template.noise == "homoscedastic" and not self.template.separate_kernels
-        warm = self.template.inference in WARM_METHODS and plain
+        warm = self.template.inference in WARM_METHODS and self.template.noise == "homoscedastic"
         changes: dict[str, Any] = {"subset_size": self._subset_size(len(data[0][0])), "n_restarts": 1}
         if warm:
             # A short refit neither moves the subset nor watches held-out rows.

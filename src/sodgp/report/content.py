@@ -202,9 +202,10 @@ def cross_validated(
         train = np.setdiff1d(order, test)
         told = None if begin is None else [begin(f"fold {number} of {cv}")]
         # What belongs to the one fit of the file: its checkpoints, and where a warm start would begin.
-        # The folds have fewer rows, and still train on what the model was trained on.
-        weight = getattr(model._method, "predictive_weight", None)
-        member = copy_of(model, callbacks=told, checkpoint=None, warm_start=False, predictive_weight=weight)
+        # The folds have fewer rows, and are still the same model, trained on the same objective.
+        same = {"predictive_weight": getattr(model._method, "predictive_weight", None)}
+        same |= {"separate_kernels": model.model_.has_separate_kernels}
+        member = copy_of(model, callbacks=told, checkpoint=None, warm_start=False, **same)
         member.fit(take(X, train), observed[train, 0] if model._y_is_vector else observed[train])
         parts.append(evaluate(member, take(X, test), observed[test], targets=targets or target_names(model)))
         outside[test] = outside_training(member, rows[test])
