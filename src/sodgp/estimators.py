@@ -109,12 +109,14 @@ class DeepGPRegressor(Predictions, MultiOutputMixin, RegressorMixin, BaseEstimat
     n_samples, n_predict_samples : int, default=10 and 50
         Monte Carlo samples T in training and prediction.
     effort : {"quick", "standard", "thorough"}, default="standard"
-        What the time affords: a subset of 50, 100 or 200 rows and 240, 800 or 3,000 steps, where `subset_size` and
-        `max_iter` are None. Everything else is the same.
+        What the time affords: a subset of 50, 100 or 200 rows, 450, 1,400 or 3,000 steps, and 150, 200 or 1,800 rows
+        beside the subset in a step, where `subset_size`, `max_iter` and `batch_size` are None. Everything else is the
+        same.
     max_iter : int or None, default=None
         Steps of Adam; None takes those of `effort`.
-    batch_size : int, default=2000
-        Rows that a step sees, the subset counted in; the whole data where they fit.
+    batch_size : int or None, default=None
+        Rows that a step sees, the subset counted in; the whole data where they fit. None is 2,000; for ``"sod"`` it
+        takes the rows of `effort`, or a twentieth of the data up to 1,800 rows where that is more.
     learning_rate : float, default=0.03
         Of Adam. SGHMC's authors use 0.01 for its hyper-parameters.
     schedule : {"cosine", "constant"} or function, default="cosine"
@@ -218,7 +220,7 @@ class DeepGPRegressor(Predictions, MultiOutputMixin, RegressorMixin, BaseEstimat
         n_predict_samples: int = 50,
         effort: str = "standard",
         max_iter: int | None = None,
-        batch_size: int = 2000,
+        batch_size: int | None = None,
         learning_rate: float = 0.03,
         n_restarts: int = 1,
         warm_start: bool = False,

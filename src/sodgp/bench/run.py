@@ -222,4 +222,4 @@ def _work(request: Request, key: Key, data: DataSet) -> float:
     """How long a cell may take beside others: iterations x layers x rows in a step. For the time left only."""
     options = request.settings(key)["options"]
     rows = len(data.y)
-    return (options.get("max_iter") or 1000) * key.layers * min(rows, options.get("batch_size", rows))
+    return (options.get("max_iter") or 1000) * key.layers * min(rows, options.get("batch_size") or rows)

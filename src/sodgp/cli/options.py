@@ -168,8 +168,10 @@ OPTIONS: Final[dict[str, Option]] = {
         "standard",
         choices=("quick", "standard", "thorough"),
     ),
-    "max_iter": Option(INTEGER, "Steps of training", "800, or by --effort", panel=_TRAINING),
-    "batch_size": Option(INTEGER, "Rows that a step sees, the subset counted in", "2000", panel=_TRAINING),
+    "max_iter": Option(INTEGER, "Steps of training", "1400, or by --effort", panel=_TRAINING),
+    "batch_size": Option(
+        INTEGER, "Rows that a step sees, the subset counted in", "300, or by --effort and rows", panel=_TRAINING
+    ),
     "learning_rate": Option(NUMBER, "Of Adam", "0.03", panel=_TRAINING),
     "schedule": Option(
         TEXT, "Learning rate: cosine or constant", "cosine", choices=("cosine", "constant"), panel=_TRAINING
