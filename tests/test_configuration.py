@@ -127,12 +127,19 @@ def test_the_objective_is_the_bound_with_few_rows_and_the_predictive_density_wit
 def test_efforts_decide_what_is_left_open():
     def resolved(rows=1000, **options):
         configuration = Configuration.from_estimator(DeepGPRegressor(**options))
-        return configuration.subset_rows(rows), configuration.max_iter
+        size = configuration.subset_rows(rows)
+        return size, configuration.max_iter, configuration.batch_rows(size, rows - size)
 
-    assert resolved() == (100, 800)
-    assert resolved(effort="quick") == (50, 240)
-    assert resolved(effort="thorough") == (200, 3000)
-    assert resolved(rows=60, effort="thorough") == (30, 3000)
-    assert resolved(effort="thorough", subset_size=7, max_iter=5) == (7, 5)
+    assert resolved() == (100, 1400, 200)
+    assert resolved(effort="quick") == (50, 450, 150)
+    assert resolved(effort="thorough") == (200, 3000, 800)
+    assert resolved(rows=60, effort="thorough") == (30, 3000, 30)
+    assert resolved(effort="thorough", subset_size=7, max_iter=5, batch_size=20) == (7, 5, 13)
+    # A twentieth of many rows, up to what "thorough" takes.
+    assert resolved(rows=20_000) == (100, 1400, 1000)
+    assert resolved(rows=10**6) == resolved(rows=10**5) == (100, 1400, 1800)
+    # A large subset leaves as many rows beside it, and the other methods have the paper's batches.
+    assert resolved(subset_size=600) == (600, 1400, 200)
+    assert resolved(rows=5000, inference="dsvi") == (100, 1400, 1900)
     with pytest.raises(ConfigurationError, match="effort='heroic'"):
         resolved(effort="heroic")

@@ -164,7 +164,7 @@ OPTIONS: Final[dict[str, Option]] = {
     "jitter": Option(JITTER, "Added to covariance diagonals, relative to their mean", "1e-6, float32: 1e-4"),
     "effort": Option(
         TEXT,
-        "quick, standard or thorough: rows of the subset and steps, where these are not given",
+        "quick, standard or thorough: rows of the subset, steps and rows in a step, where these are not given",
         "standard",
         choices=("quick", "standard", "thorough"),
     ),

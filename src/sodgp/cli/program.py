@@ -146,7 +146,7 @@ def fit(
     given = dict(file.options)
     if "effort" in options:
         # A flag wins over the file, also over the numbers that it stands for.
-        given = {name: value for name, value in given.items() if name not in ("max_iter", "subset_size")}
+        given = {name: value for name, value in given.items() if name not in ("max_iter", "subset_size", "batch_size")}
     arguments = as_arguments({"random_state": 0, **given, **options})
     model: Any = DeepGPRegressor(**arguments)
     steps = Configuration.from_estimator(model).max_iter
