@@ -48,7 +48,8 @@ NOISES = ("homoscedastic", "heteroscedastic", "heavy_tailed")
 # From so many rows on, a deep SoD-VI trains for prediction by default, with a kernel for each output of layer 1.
 # With fewer, and noisy ones, the bound and one kernel guard better against following the noise.
 MANY_ROWS = 500
-# What a kernel for each output goes together with, besides several layers.
+# What goes together with noise that varies, and with a kernel for each output, which also needs several layers.
+_WITH_NOISE_THAT_VARIES = {"tie_label_noise": True, "reselect_every": None, "warm_start": False}
 _WITH_SEPARATE_KERNELS = {"parameterization": "whitened", "reselect_every": None}
 
 
@@ -70,16 +71,8 @@ _BATCH_SIZE = 2000
 
 def _sod(estimator: Any) -> SubsetOfData:
     check_choice("noise", estimator.noise, NOISES)
-    varies = estimator.noise != "homoscedastic"
-    for name, value, needed in (
-        ("tie_label_noise", estimator.tie_label_noise, True),
-        ("reselect_every", estimator.reselect_every, None),
-        ("warm_start", estimator.warm_start, False),
-    ):
-        if varies and value != needed:
-            raise ConfigurationError(
-                f"noise={estimator.noise!r} and {name}={value!r} do not go together; leave {name} at {needed!r}."
-            )
+    if estimator.noise != "homoscedastic":
+        _check_beside(estimator, "noise", _WITH_NOISE_THAT_VARIES)
     return SubsetOfData(
         coupling=estimator.coupling,
         predictive_weight=_checked_weight(estimator),
@@ -379,15 +372,21 @@ def _checked_separation(estimator: Any) -> bool | None:
         return None
     if not check_flag("separate_kernels", estimator.separate_kernels):
         return False
-    for name, needed in _WITH_SEPARATE_KERNELS.items():
-        value = getattr(estimator, name)
-        if value != needed:
-            raise ConfigurationError(
-                f"separate_kernels=True and {name}={value!r} do not go together; leave {name} at {needed!r}."
-            )
+    _check_beside(estimator, "separate_kernels", _WITH_SEPARATE_KERNELS)
     if estimator.n_layers == 1:
         raise ConfigurationError("separate_kernels=True is about hidden layers: use n_layers=2 or more.")
     return True
+
+
+def _check_beside(estimator: Any, option: str, needed: Mapping[str, Any]) -> None:
+    """Raise ConfigurationError unless the other options are what the present value of one of them needs."""
+    for name, value in needed.items():
+        found = getattr(estimator, name)
+        if found != value:
+            raise ConfigurationError(
+                f"{option}={getattr(estimator, option)!r} and {name}={found!r} do not go together; leave {name} at"
+                f" {value!r}."
+            )
 
 
 def _checked_steps(steps: Any, effort: Effort) -> int:
