@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from sodgp.covariance import is_captureable
 from sodgp.draws import Draws
-from sodgp.layers.noise import N_LEVELS, HeavyTails, NoiseProcess
+from sodgp.layers.noise import N_LEVELS, HeavyTails, NoiseProcess, crossed
 from sodgp.layers.separate import SeparateLayer
 from sodgp.layers.subset import NOISE_FLOOR, Points
 
@@ -126,9 +126,7 @@ class DeepGP(gpytorch.Module):
         """
         if not isinstance(self.noise_process, HeavyTails):
             return mean, variance + self.noise_at(X_s, X, draws)
-        levels = self.noise_variance[..., None, None, :] * self.noise_process.levels()
-        pair = torch.broadcast_tensors(mean.unsqueeze(-4), variance.unsqueeze(-4) + levels)
-        return pair[0].flatten(-4, -3), pair[1].flatten(-4, -3)
+        return crossed(mean, variance, self.noise_variance[..., None, None, :] * self.noise_process.levels())
 
     @property
     def n_noise_levels(self) -> int:

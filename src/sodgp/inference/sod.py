@@ -21,7 +21,7 @@ from sodgp.inference.base import (
     with_log_prior,
 )
 from sodgp.kernels import make_kernel
-from sodgp.layers.noise import START_VARIANCE, HeavyTails, LevelNoise, LogNoise, NoiseProcess
+from sodgp.layers.noise import START_VARIANCE, HeavyTails, LevelNoise, LogNoise, NoiseProcess, crossed
 from sodgp.layers.separate import SeparateLayer
 from sodgp.layers.subset import Points, Posterior, SubsetLayer
 from sodgp.model import DeepGP
@@ -181,15 +181,15 @@ class SubsetOfData:
 
         log 1/K sum_k exp E log N(y; f, noise_k) is below E log 1/K sum_k N(y; f, noise_k), so the sum stays a bound.
         """
-        y, mean, variance = (t.unsqueeze(-4) for t in (y, last.mean, last.variance))
         rest = torch.zeros_like(noise[..., 0, 0, 0, 0])
         if self.predictive_weight < 1.0:
-            values = expected_log_density(y, mean, variance, noise)
+            mean, variance = last.mean.unsqueeze(-4), last.variance.unsqueeze(-4)
+            values = expected_log_density(y.unsqueeze(-4), mean, variance, noise)
             expected = (values.logsumexp(-4) - math.log(values.shape[-4])).sum((-2, -1)).mean(-1)
             rest = (1.0 - self.predictive_weight) * expected
         if self.predictive_weight:
-            mean, variance = (t.flatten(-4, -3) for t in torch.broadcast_tensors(mean, variance + noise))
-            rest = rest + self.predictive_weight * mixture_log_density(y.squeeze(-4), mean, variance)
+            mixture = crossed(last.mean, last.variance, noise)
+            rest = rest + self.predictive_weight * mixture_log_density(y, *mixture)
         return rest
 
     def predict(self, model: DeepGP, X_s: Tensor, y_s: Tensor, X: Tensor, draws: Draws) -> tuple[Tensor, Tensor]:

@@ -221,3 +221,14 @@ class HeavyTails(gpytorch.Module):
         """KL(q(g_S) || p(g_S)), summed over rows and outputs, [*replicates, 1]."""
         log_q = self.q_logits.log_softmax(-1)
         return (log_q.exp() * (log_q + math.log(N_LEVELS))).sum((-3, -2, -1)).unsqueeze(-1)
+
+
+def crossed(mean: Tensor, variance: Tensor, noise: Tensor) -> tuple[Tensor, Tensor]:
+    """Every one of T components [..., T, N, P] of f with every one of K noise variances [..., K, 1, 1, P].
+
+    Returns
+    -------
+    mean, variance : Tensor of shape [..., K T, N, P]
+    """
+    pair = torch.broadcast_tensors(mean.unsqueeze(-4), variance.unsqueeze(-4) + noise)
+    return pair[0].flatten(-4, -3), pair[1].flatten(-4, -3)
