@@ -2,49 +2,27 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
 from sklearn.utils import check_random_state
-from torch import Tensor
 
-from sodgp.architecture import Architecture
-from sodgp.checkpointing import check_seed_is_kept, plan_for, seeds_of
-from sodgp.configuration import Configuration
-from sodgp.errors import ConfigurationError, InputError, NumericalError
-from sodgp.layers.means import linear_weights, zero_weights
-from sodgp.layers.subset import NOISE_FLOOR
+from sodgp.checkpointing import check_seed_is_kept, plan_for
+from sodgp.errors import ConfigurationError, NumericalError
 from sodgp.model import DeepGP
 from sodgp.prediction import Predictions
-from sodgp.preparation import KnownNoise, held_out_rows, scaler_of, split, with_rows
+from sodgp.preparation import OPTIONAL_ATTRIBUTES, Preparation
 from sodgp.replicates import fit_replicates, training_memory
-from sodgp.subset import get_selector
-from sodgp.training.carry import Subset
-from sodgp.training.held_out import HeldOut
 from sodgp.training.history import History
-from sodgp.training.journal import Plan
-from sodgp.training.run import Settings, fit
-from sodgp.training.stacking import Problem
-from sodgp.training.warm import Start, kept_directions
-from sodgp.validation import check_fit_data, check_flag, check_integer, check_noise_variance, cpu_threads
+from sodgp.training.run import fit
+from sodgp.validation import check_integer, cpu_threads
 
 FloatArray = NDArray[np.float64]
 
-# What only some fits leave behind: a new fit starts without them.
-_OPTIONAL_ATTRIBUTES = (
-    "validation_indices_",
-    "restart_bounds_",
-    "subset_size_reason_",
-    "subset_indices_",
-    "diagnostics_",
-)
 
-
-class DeepGPRegressor(Predictions, MultiOutputMixin, RegressorMixin, BaseEstimator):
+class DeepGPRegressor(Preparation, Predictions, MultiOutputMixin, RegressorMixin, BaseEstimator):
     """Deep Gaussian process regression; by default with subset-of-data variational inference.
 
     Inputs and targets are standardised inside; predictions come back in the original units.
@@ -360,7 +338,7 @@ class DeepGPRegressor(Predictions, MultiOutputMixin, RegressorMixin, BaseEstimat
             self.__dict__.pop("model_", None)
             raise
         # Nothing of an earlier fit may be left; the tries are other objects.
-        for name in (*_OPTIONAL_ATTRIBUTES, "feature_names_in_"):
+        for name in (*OPTIONAL_ATTRIBUTES, "feature_names_in_"):
             self.__dict__.pop(name, None)
         # The bound is a Monte Carlo estimate: the last few entries together tell more than the last one.
         self.restart_bounds_ = [float(np.mean(attempt.history_.bound[-5:])) for attempt in tries]
@@ -368,124 +346,6 @@ class DeepGPRegressor(Predictions, MultiOutputMixin, RegressorMixin, BaseEstimat
         options = self.get_params(deep=False)
         self.__dict__.update({name: value for name, value in vars(best).items() if name not in options})
         return self
-
-    def _prepare(
-        self, X: Any, y: Any, noise_variance: Any = None, *, plan: Plan | None = None
-    ) -> tuple[Problem, Settings]:
-        """Check options and data, scale, choose the subset: everything before training."""
-        config = Configuration.from_estimator(self)
-        start = Start(self.model_, Subset(self._X_s[0], self._y_s[0])) if self._begins_warm else None
-        for name in _OPTIONAL_ATTRIBUTES:
-            self.__dict__.pop(name, None)
-        X_raw, y_raw = check_fit_data(self, X, y)
-        self._y_is_vector = y_raw.ndim == 1
-        y_columns = y_raw.reshape(len(y_raw), -1)
-        drawn = check_random_state(self.random_state).randint(2**31 - 1, size=3).tolist()
-        seeds = seeds_of(plan, self.random_state) or drawn
-        self._predict_seed = int(seeds[2])
-        rows, held = held_out_rows(config.validation_fraction, len(X_raw), seeds[1] + 5)
-        self._n_held_out = len(held)
-        if len(held):
-            if noise_variance is not None:
-                raise ConfigurationError("validation_fraction and noise_variance do not go together; leave one out.")
-            self.validation_indices_ = held
-        X_held, y_held, X_raw, y_columns = X_raw[held], y_columns[held], X_raw[rows], y_columns[rows]
-        X_t, y_t = self._scaled(X_raw, y_columns, is_warm=start is not None)
-        method = config.method(len(X_t))
-        size = self._subset_rows(config, X_t)
-        if start is not None and not method.uses_subset and self.subset_size is None:
-            size = start.model.layers[0].q_mean.shape[-2]
-        chosen = torch.empty(0, dtype=torch.int64)
-        if method.uses_subset:
-            generator = torch.Generator().manual_seed(int(seeds[0]))
-            chosen = get_selector(self.subset).select(X_t, y_t, size, None, generator)
-            self.subset_indices_ = rows[chosen.numpy()]
-        known = self._known_noise(config, noise_variance, tuple(y_t.shape))
-        data = split(X_t, y_t, chosen, config.dtype, known)
-
-        separates = config.separates(len(X_t))
-        if start is not None and self.separate_kernels is None:
-            separates = start.model.has_separate_kernels
-        widths = config.hidden_widths(X_t.shape[1])
-        weights = (linear_weights if config.hidden_mean == "linear" else zero_weights)(X_t, widths)
-        if start is not None:
-            weights = kept_directions(start.model, weights)
-        architecture = Architecture(
-            input_dim=X_t.shape[1],
-            n_outputs=y_t.shape[1],
-            size=size,
-            mean_weights=weights,
-            kernel=self.kernel,
-            parameterization=config.parameterization,
-            tie_label_noise=config.tie_label_noise,
-            separate_kernels=separates,
-            initialization=config.initialization,
-            jitter=config.jitter,
-            dtype=config.dtype,
-            known_noise=None if known is None else known.mean.to(config.dtype),
-            label_precision=None if known is None else known.precision[chosen].to(config.dtype),
-        )
-        settings = Settings(
-            max_iter=config.max_iter,
-            batch_rows=config.batch_rows(len(chosen), data.n_rest),
-            n_samples=config.n_samples,
-            learning_rate=config.learning_rate,
-            schedule=config.schedule,
-            device=config.device,
-            callbacks=config.callbacks,
-            compile=check_flag("compile", self.compile),
-            reselection=config.reselection(self.subset),
-            max_seconds=config.max_seconds,
-            checkpoint=None if plan is None else replace(plan, seeds=seeds),
-            held_out=self._judged_by(X_held, y_held, config.dtype) if len(held) else None,
-        )
-        self._method = method
-        self._X_s, self._y_s = data.X_s.unsqueeze(0), data.y_s.unsqueeze(0)
-        return Problem(architecture, data, int(seeds[1]), chosen, start), settings
-
-    def _scaled(self, X: FloatArray, y: FloatArray, *, is_warm: bool) -> tuple[Tensor, Tensor]:
-        """X [N, D] and y [N, P] in the units of training: those of these rows, or of the fit that is continued."""
-        if not is_warm:
-            self._x_scaler, self._y_scaler = scaler_of(X, "X"), scaler_of(y, "y")
-        elif (X.shape[1], y.shape[1]) != (len(self._x_scaler.scale_), len(self._y_scaler.scale_)):
-            raise InputError(
-                f"warm_start continues a fit with {len(self._x_scaler.scale_)} columns of X and"
-                f" {len(self._y_scaler.scale_)} of y; these data have {X.shape[1]} and {y.shape[1]}."
-                " Use warm_start=False for other data."
-            )
-        else:
-            self._x_scaler, self._y_scaler = (with_rows(s, len(X)) for s in (self._x_scaler, self._y_scaler))
-        scaled = self._x_scaler.transform(X), self._y_scaler.transform(y)
-        X_t, y_t = (torch.as_tensor(values, dtype=torch.float64) for values in scaled)
-        return X_t, y_t
-
-    def _subset_rows(self, config: Configuration, X: Tensor) -> int:
-        """Rows of the subset; of an automatic size the reason is kept."""
-        automatic = config.automatic_size(X)
-        if automatic is None:
-            return config.subset_rows(len(X))
-        self.subset_size_reason_ = automatic.reason
-        return automatic.size
-
-    def _judged_by(self, X: FloatArray, y: FloatArray, dtype: torch.dtype) -> HeldOut:
-        """Held-out rows in the units of training."""
-        X_t = torch.as_tensor(self._x_scaler.transform(X), dtype=dtype)
-        y_t = torch.as_tensor(self._y_scaler.transform(y), dtype=dtype)
-        log_scale = float(np.log(self._y_scaler.scale_).sum())
-        return HeldOut(X_t, y_t, log_scale, seed=self._predict_seed, n_samples=self.n_predict_samples)
-
-    def _known_noise(self, config: Configuration, variance: Any, shape: tuple[int, ...]) -> KnownNoise | None:
-        """Noise variances in scaled units, where they were given."""
-        if variance is None:
-            return None
-        config.check_known_noise()
-        scaled = check_noise_variance(variance, shape) / self._y_scaler.scale_**2
-        values = torch.as_tensor(scaled).clamp_min(NOISE_FLOOR)
-        return KnownNoise(values.mean(0), values.mean(0) / values)
-
-    @property
-    def _begins_warm(self) -> bool:
-        return self.warm_start and hasattr(self, "model_")
 
     def _finish(self, model: DeepGP, history: History) -> Self:
         """Keep a trained model."""
