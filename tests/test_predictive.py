@@ -76,6 +76,61 @@ def test_variance_holds_the_spread_of_the_means():
     assert np.all(dist.variance > variances.mean(0))
 
 
+# ------------------------------------------------------------------------------------------------------------- outliers
+
+
+def with_outliers(shape=(T, N), probability=0.07, seed=0):
+    """A mixture with outliers, and the same law written out: means, variances and weights of T + 1 components."""
+    _, means, variances = random_mixture(shape, seed=seed)
+    centre, total = means.mean(0), variances.mean(0) + means.var(0)
+    mu, var = np.concatenate([means, centre[None]]), np.concatenate([variances, 100.0 * total[None]])
+    weights = np.array([*[(1 - probability) / len(means)] * len(means), probability])
+    return GaussianMixture(means, variances, outlier_probability=probability), mu, var, weights
+
+
+def test_outliers_are_one_more_component(y):
+    dist, mu, var, w = with_outliers()
+    sd = np.sqrt(var)
+    np.testing.assert_allclose(dist.log_prob(y), np.log(w @ stats.norm.pdf(y, mu, sd)), rtol=1e-12)
+    np.testing.assert_allclose(dist.cdf(y), w @ stats.norm.cdf(y, mu, sd), rtol=1e-12)
+    np.testing.assert_allclose(dist.mean, w @ mu, rtol=1e-12)
+    np.testing.assert_allclose(dist.variance, w @ (var + mu**2) - dist.mean**2, rtol=1e-12)
+    levels = np.array([1e-6, 0.05, 0.5, 0.999])
+    for level, x in zip(levels, dist.quantile(levels), strict=True):
+        np.testing.assert_allclose(w @ stats.norm.cdf(x, mu, sd), level, rtol=1e-9)
+    for n in range(0, N, 4):
+        law = lambda x, n=n: w @ stats.norm.cdf(x, mu[:, n], sd[:, n])
+        below, _ = integrate.quad(lambda x: law(x) ** 2, y[n] - 300, y[n], limit=400)  # noqa: B023
+        above, _ = integrate.quad(lambda x: (1 - law(x)) ** 2, y[n], y[n] + 300, limit=400)  # noqa: B023
+        np.testing.assert_allclose(dist.crps(y)[n], below + above, rtol=1e-5)
+
+
+def test_outliers_are_drawn_in_every_row_on_its_own():
+    dist, *_ = with_outliers(probability=0.2)
+    draws = dist.sample(40_000, random_state=3)
+    np.testing.assert_allclose(draws.var(0), dist.variance, rtol=0.06)
+    far = np.abs(draws - dist.mean) > 4 * GaussianMixture(dist._mu, dist._var).std
+    assert 0.1 < far.mean() < 0.15  # of 0.2 times the 0.69 beyond 0.4 standard deviations
+    both = (far[:, 0] & far[:, 1]).mean()
+    np.testing.assert_allclose(both, far[:, 0].mean() * far[:, 1].mean(), rtol=0.15)
+
+
+def test_outliers_stay_with_a_mixture(y):
+    dist, *_ = with_outliers()
+    whole = dist.log_prob(y)
+    np.testing.assert_allclose(dist[3:].log_prob(y[3:]), whole[3:], rtol=1e-12)
+    np.testing.assert_allclose(GaussianMixture.concatenate([dist[:3], dist[3:]]).log_prob(y), whole, rtol=1e-12)
+    np.testing.assert_allclose(GaussianMixture.pool([dist, dist]).log_prob(y), whole, rtol=1e-12)
+    np.testing.assert_allclose(dist.affine(2.0, 1.0).log_prob(2.0 * y + 1.0), whole - np.log(2.0), rtol=1e-12)
+    none, *_ = random_mixture()
+    assert GaussianMixture.pool([dist, none]).outlier_probability == 0.035
+    with pytest.raises(InputError, match="other probabilities of outliers"):
+        GaussianMixture.concatenate([dist, none])
+    for probability in (-0.1, 1.0, np.nan):
+        with pytest.raises(InputError, match="outlier_probability"):
+            GaussianMixture(dist._mu, dist._var, outlier_probability=probability)
+
+
 # ----------------------------------------------------------------------------------------------- against brute force
 
 

@@ -31,6 +31,7 @@ from sodgp.option_checks import (
     checked_fraction,
     checked_initialization,
     checked_jitter,
+    checked_outliers,
     checked_pause,
     checked_size,
 )
@@ -190,6 +191,7 @@ class Configuration:
         get_selector(e.subset)
         check_seed(e.random_state)
         check_integer("n_predict_samples", e.n_predict_samples, minimum=1)
+        checked_outliers(e.outlier_probability)
         if e.n_threads is not None:
             check_integer("n_threads", e.n_threads, minimum=1)
         dtype = DTYPES[e.dtype]

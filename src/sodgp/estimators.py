@@ -86,6 +86,10 @@ class DeepGPRegressor(Preparation, Predictions, MultiOutputMixin, RegressorMixin
         For ``"sghmc"``: chains side by side. R-hat compares the halves of every chain, so one is enough.
     n_samples, n_predict_samples : int, default=10 and 50
         Monte Carlo samples T in training and prediction.
+    outlier_probability : float or None, default=None
+        That an observation is unlike those that were seen; its predictive law is then ten times as wide. None is
+        1 / (N + 1) after N training rows where `predictive_weight` is above 0, which makes models surer of themselves
+        than N rows can warrant, else 0. Not used in training: `set_params` changes it without a new fit.
     effort : {"quick", "standard", "thorough"}, default="standard"
         What the time affords: a subset of 50, 100 or 200 rows, 450, 1,400 or 3,000 steps, and 150, 200 or 1,800 rows
         beside the subset in a step, where `subset_size`, `max_iter` and `batch_size` are None. Everything else is the
@@ -196,6 +200,7 @@ class DeepGPRegressor(Preparation, Predictions, MultiOutputMixin, RegressorMixin
         n_chains: int = 1,
         n_samples: int = 10,
         n_predict_samples: int = 50,
+        outlier_probability: float | None = None,
         effort: str = "standard",
         max_iter: int | None = None,
         batch_size: int | None = None,
@@ -238,6 +243,7 @@ class DeepGPRegressor(Preparation, Predictions, MultiOutputMixin, RegressorMixin
         self.n_chains = n_chains
         self.n_samples = n_samples
         self.n_predict_samples = n_predict_samples
+        self.outlier_probability = outlier_probability
         self.effort = effort
         self.max_iter = max_iter
         self.batch_size = batch_size

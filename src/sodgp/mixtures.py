@@ -1,7 +1,7 @@
-"""The mathematics of equally weighted Gaussian mixtures, for one block of cells.
+"""The mathematics of Gaussian mixtures, for one block of cells.
 
-A cell is one row and output. Means and variances are ``[T, C]`` for T components and C cells; targets, levels and
-results are ``[C]``.
+A cell is one row and output. Means and variances are ``[T, C]`` for T components and C cells, weights ``[T]``, relative
+to one another; targets, levels and results are ``[C]``.
 """
 
 from __future__ import annotations
@@ -14,15 +14,20 @@ _QUANTILE_TOLERANCE = 1e-12  # of the cdf, relative to the smaller tail; far in 
 _QUANTILE_MAX_STEPS = 300  # bisection alone needs fewer; about ten are used
 
 
-def log_density(mu: torch.Tensor, var: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
-    """Log of the mean of the component densities: never the mean of their logs."""
+def log_density(mu: torch.Tensor, var: torch.Tensor, w: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    """Log of the weighted sum of the component densities: never the sum of their logs."""
     log_components = -0.5 * ((y - mu).square() / var + var.log() + math.log(2 * math.pi))
-    return torch.logsumexp(log_components, dim=0) - math.log(len(mu))
+    return torch.logsumexp(log_components + w.log()[:, None], dim=0) - w.sum().log()
 
 
-def cdf(mu: torch.Tensor, var: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+def cdf(mu: torch.Tensor, var: torch.Tensor, w: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
     """Probability below y."""
-    return _normal_cdf((y - mu) / var.sqrt()).mean(0)
+    return _average(w, _normal_cdf((y - mu) / var.sqrt()))
+
+
+def _average(w: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
+    # No matrix product: its rounding depends on how many cells stand side by side. Equal weights are ones: exact.
+    return (w[:, None] * values).sum(0) / w.sum()
 
 
 def _normal_cdf(z: torch.Tensor) -> torch.Tensor:
@@ -30,14 +35,14 @@ def _normal_cdf(z: torch.Tensor) -> torch.Tensor:
     return 0.5 * torch.erfc(z * -math.sqrt(0.5))
 
 
-def crps(mu: torch.Tensor, var: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+def crps(mu: torch.Tensor, var: torch.Tensor, w: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
     """E|Y - y| - E|Y - Y'| / 2 in closed form (Grimit et al. 2006)."""
-    T = len(mu)
-    spread = _mean_abs(torch.zeros_like(mu), 2 * var).sum(0)
+    spread = (w.square()[:, None] * _mean_abs(torch.zeros_like(mu), 2 * var)).sum(0)
     # A pair at a time against all later ones: T^2/2 terms without a [T, T, C] tensor.
-    for t in range(T - 1):
-        spread += 2 * _mean_abs(mu[t + 1 :] - mu[t], var[t + 1 :] + var[t]).sum(0)
-    return _mean_abs(y - mu, var).mean(0) - spread / (2 * T**2)
+    for t in range(len(mu) - 1):
+        later = _mean_abs(mu[t + 1 :] - mu[t], var[t + 1 :] + var[t])
+        spread += 2 * w[t] * (w[t + 1 :, None] * later).sum(0)
+    return _average(w, _mean_abs(y - mu, var)) - spread / (2 * w.sum() ** 2)
 
 
 def _mean_abs(mu: torch.Tensor, var: torch.Tensor) -> torch.Tensor:
@@ -47,28 +52,28 @@ def _mean_abs(mu: torch.Tensor, var: torch.Tensor) -> torch.Tensor:
     return math.sqrt(2 / math.pi) * sigma * torch.exp(-0.5 * z.square()) + mu * torch.erf(z * math.sqrt(0.5))
 
 
-def quantile(mu: torch.Tensor, var: torch.Tensor, q: torch.Tensor) -> torch.Tensor:
+def quantile(mu: torch.Tensor, var: torch.Tensor, w: torch.Tensor, q: torch.Tensor) -> torch.Tensor:
     """Root of the mixture's cdf, found in the smaller tail (the upper one by reflection), where it is accurate."""
     sign = torch.where(q > 0.5, -1.0, 1.0).to(mu)
     tail = torch.where(q > 0.5, 1 - q, q)
     inner = torch.where(tail > 0, tail, 0.5)  # a root to look for where the answer is infinite
-    x = _lower_quantile(sign * mu, var.sqrt(), inner)
+    x = _lower_quantile(sign * mu, var.sqrt(), w, inner)
     x[tail == 0] = -math.inf
     return sign * x
 
 
-def _lower_quantile(mu: torch.Tensor, sigma: torch.Tensor, q: torch.Tensor) -> torch.Tensor:
+def _lower_quantile(mu: torch.Tensor, sigma: torch.Tensor, w: torch.Tensor, q: torch.Tensor) -> torch.Tensor:
     """Newton's method on log cdf (nearly concave, so that it hardly overshoots), bisecting whenever it is not safe."""
     at_q: torch.Tensor = mu + sigma * torch.special.ndtri(q)
     # The mixture's quantile lies between those of its components; the margin covers the rounding of ndtri.
-    lower, upper, x = (at_q - 1e-8 * sigma).amin(0), (at_q + 1e-8 * sigma).amax(0), at_q.mean(0)
+    lower, upper, x = (at_q - 1e-8 * sigma).amin(0), (at_q + 1e-8 * sigma).amax(0), _average(w, at_q)
     step = upper - lower
     result = x.clone()
     open_cells = torch.arange(len(q), device=q.device)
     for _ in range(_QUANTILE_MAX_STEPS):
         z = (x - mu) / sigma
-        F = _normal_cdf(z).mean(0)
-        density = (torch.exp(-0.5 * z.square()) / sigma).mean(0) / math.sqrt(2 * math.pi)
+        F = _average(w, _normal_cdf(z))
+        density = _average(w, torch.exp(-0.5 * z.square()) / sigma) / math.sqrt(2 * math.pi)
         lower, upper = torch.where(q > F, x, lower), torch.where(q > F, upper, x)
         middle = lower + 0.5 * (upper - lower)
         done = ((F - q).abs() <= _QUANTILE_TOLERANCE * q) | (middle <= lower) | (middle >= upper)

@@ -19,7 +19,7 @@ from sodgp.subset.auto import Auto
 from sodgp.training.checkpoints import Cadence
 from sodgp.training.history import Callback
 from sodgp.training.progress import ProgressBar
-from sodgp.validation import check_choice, check_integer, check_positive
+from sodgp.validation import check_choice, check_integer, check_positive, check_share
 
 
 def checked_size(size: Any) -> int | str | Auto | None:
@@ -38,6 +38,15 @@ def checked_size(size: Any) -> int | str | Auto | None:
 def checked_pause(steps: Any) -> int | None:
     """Steps between two choices of the subset."""
     return None if steps is None else check_integer("reselect_every", steps, minimum=1)
+
+
+def checked_outliers(probability: Any) -> float | None:
+    """Probability of outliers in predictions."""
+    if probability is None:
+        return None
+    if check_share("outlier_probability", probability) == 1.0:
+        raise ConfigurationError("outlier_probability=1 would make every observation an outlier; use a small number.")
+    return float(probability)
 
 
 def checked_initialization(initialization: Any) -> Initialization:

@@ -18,7 +18,8 @@ from sodgp.draws import FreshDraws, SharedDraws
 from sodgp.errors import InputError, NumericalError
 from sodgp.inference.base import Inference
 from sodgp.model import DeepGP
-from sodgp.predictive import GaussianMixture
+from sodgp.option_checks import checked_outliers
+from sodgp.predictive import OUTLIER_SCALE, GaussianMixture
 from sodgp.validation import check_integer, check_predict_data, cpu_threads
 
 FloatArray = NDArray[np.float64]
@@ -31,6 +32,7 @@ class Predictions:
 
     model_: DeepGP
     n_predict_samples: int
+    outlier_probability: float | None
     n_threads: int | None
     _method: Inference
     _x_scaler: StandardScaler
@@ -138,6 +140,10 @@ class Predictions:
             ..., None
         ]
         draws = mean.mT + (vectors @ (values.clamp_min(0.0).sqrt()[..., None] * normal)).squeeze(-1)
+        if not latent and self._outliers:
+            numbers = torch.rand(draws.shape, generator=torch.Generator().manual_seed(seed + 2), dtype=torch.float64)
+            wider = torch.where(numbers < self._outliers, OUTLIER_SCALE, 1.0)
+            draws = mean.mT + wider * (draws - mean.mT)
         scaled = draws.permute(2, 1, 0).numpy() * self._y_scaler.scale_[:, None] + self._y_scaler.mean_[:, None]
         return scaled[:, 0] if self._y_is_vector else scaled
 
@@ -167,7 +173,8 @@ class Predictions:
                 mean, variance = self._method.predict(self.model_, X_s, y_s, X_p, draws)
                 if not latent:
                     mean, variance = self.model_.observed(mean, variance, X_s, X_p, draws)
-            return self._original_units(*torch.broadcast_tensors(mean, variance))
+            mean, variance = torch.broadcast_tensors(mean, variance)
+            return self._original_units(mean, variance, 0.0 if latent else self._outliers)
 
         return resources.halving(len(rows), chunk, work, rows.device, "a prediction")
 
@@ -209,6 +216,8 @@ class Predictions:
         mean, covariance = self._joint(X, self._predict_seed, count, noise=self.model_.noise_at)
         centred = (mean - mean.mean(0)).permute(2, 1, 0)
         total = covariance.mean(0) + centred @ centred.mT / len(mean)
+        # Rows are outliers each on its own.
+        total.diagonal(dim1=-2, dim2=-1).mul_(1.0 + self._outliers * (OUTLIER_SCALE**2 - 1.0))
         scale, shift = self._y_scaler.scale_, self._y_scaler.mean_
         y_mean, y_cov = mean.mean(0).numpy() * scale + shift, total.numpy() * scale[:, None, None] ** 2
         return (y_mean[:, 0], y_cov[0]) if self._y_is_vector else (y_mean, y_cov)
@@ -230,7 +239,17 @@ class Predictions:
         """Inputs and labels of the subset, where the model is."""
         return self._X_s.to(like.device), self._y_s.to(like.device)
 
-    def _original_units(self, mean: Tensor, variance: Tensor) -> GaussianMixture:
+    @property
+    def _outliers(self) -> float:
+        """Probability that an observation is unlike those that were seen."""
+        given = checked_outliers(self.outlier_probability)
+        if given is not None:
+            return given
+        if not getattr(self._method, "predictive_weight", 0.0):
+            return 0.0
+        return 1.0 / (1.0 + float(np.max(self._x_scaler.n_samples_seen_)))
+
+    def _original_units(self, mean: Tensor, variance: Tensor, outliers: float) -> GaussianMixture:
         # Rounding leaves a variance of f at zero where a row sits on the subset and the noise is at its floor.
         variance = variance.double().clamp_min(torch.finfo(torch.float64).tiny ** 0.25)
         scale, shift = self._y_scaler.scale_, self._y_scaler.mean_
@@ -238,7 +257,7 @@ class Predictions:
             mean, variance = mean[..., 0], variance[..., 0]
         mean, variance = mean.double().cpu(), variance.cpu()
         _check_finite(mean, variance)
-        mixture = GaussianMixture(mean, variance).affine(scale, shift)
+        mixture = GaussianMixture(mean, variance, outlier_probability=outliers).affine(scale, shift)
         _check_finite(torch.from_numpy(mixture.mean)[None], torch.from_numpy(mixture.variance)[None])
         return mixture
 

@@ -27,7 +27,10 @@ CHUNK_ELEMENTS = 2**20
 
 Numbers = int | float | ArrayLike | torch.Tensor  # int and float for run-time checkers, which know no numeric tower
 FloatArray = NDArray[np.float64]
-CellFunction = Callable[[torch.Tensor, torch.Tensor, torch.Tensor], torch.Tensor]
+CellFunction = Callable[[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor], torch.Tensor]
+
+OUTLIER_SCALE = 10.0
+"""How many times wider the law of an outlier is than that of any other observation, in standard deviations."""
 
 
 class GaussianMixture:
@@ -37,6 +40,9 @@ class GaussianMixture:
 
     The T components are Monte Carlo samples of the whole model, so component t of one row belongs to component t of
     every other row and output. All results are marginal, per row and output; `sample` keeps the joint law.
+
+    With `outlier_probability` :math:`\epsilon` an observation is an outlier with that probability, in every row and
+    output on its own, and then has a normal law with the mean of the mixture and ten times its standard deviation.
 
     Computation is float64 on the device of `means`; every result is a NumPy array of shape ``[N]`` if `means` is
     ``[T, N]``, and ``[N, P]`` if it is ``[T, N, P]``. Memory beyond the two inputs and the result is bounded by
@@ -48,11 +54,14 @@ class GaussianMixture:
         Component means.
     variances : torch.Tensor, same shape
         Component variances, positive.
+    outlier_probability : float, default=0
+        From 0 to below 1.
 
     Raises
     ------
     InputError
-        If the shapes differ, there is no component, a mean is not finite or a variance not finite and positive.
+        If the shapes differ, there is no component, a mean is not finite, a variance not finite and positive, or the
+        probability out of range.
 
     Examples
     --------
@@ -61,9 +70,12 @@ class GaussianMixture:
     GaussianMixture(n_components=2, n_rows=1, n_outputs=1)
     >>> dist.mean, dist.variance
     (array([0.]), array([2.]))
+    >>> careful = GaussianMixture(torch.zeros(1, 1), torch.ones(1, 1), outlier_probability=0.001)
+    >>> careful.log_prob(15.0).round(1), careful.interval(0.9)[1].round(3)  # -113.4 and 1.645 without outliers
+    (array([-11.3]), array([1.649]))
     """
 
-    def __init__(self, means: Numbers, variances: Numbers) -> None:
+    def __init__(self, means: Numbers, variances: Numbers, *, outlier_probability: float = 0.0) -> None:
         mu = _to_tensor(means, "means")
         var = _to_tensor(variances, "variances", mu.device)
         if mu.shape != var.shape or mu.ndim not in (2, 3) or mu.shape[0] == 0:
@@ -73,8 +85,11 @@ class GaussianMixture:
             )
         _refuse(~torch.isfinite(mu), "means", "not finite", mu)
         _refuse(~(torch.isfinite(var) & (var > 0)), "variances", "not finite and positive", var)
+        if not 0.0 <= outlier_probability < 1.0:
+            raise InputError(f"outlier_probability must be from 0 to below 1; got {outlier_probability!r}")
         self._shape = tuple(mu.shape[1:])
         self._mu, self._var = mu.flatten(1), var.flatten(1)
+        self.outlier_probability = float(outlier_probability)
 
     @property
     def n_components(self) -> int:
@@ -99,11 +114,11 @@ class GaussianMixture:
         # NumPy's rules, and its IndexError, which also ends a loop over the rows.
         index = torch.from_numpy(np.arange(len(self))[rows].reshape(-1).copy()).to(self._mu.device)
         mu, var = (values.reshape(self.n_components, *self._shape)[:, index] for values in (self._mu, self._var))
-        return GaussianMixture(mu, var)
+        return GaussianMixture(mu, var, outlier_probability=self.outlier_probability)
 
     @classmethod
     def concatenate(cls, mixtures: Sequence[GaussianMixture]) -> GaussianMixture:
-        """Stack mixtures along rows; they must have equal numbers of components and outputs.
+        """Stack mixtures along rows; they must agree in components, outputs and the probability of outliers.
 
         Parameters
         ----------
@@ -122,10 +137,12 @@ class GaussianMixture:
         for i, other in enumerate(mixtures):
             if (other.n_components, other._shape[1:]) != (first.n_components, first._shape[1:]):
                 raise InputError(f"mixture {i}, {other!r}, does not fit under {first!r}: components or outputs differ")
+            if other.outlier_probability != first.outlier_probability:
+                raise InputError(f"mixture {i} does not fit under the first: other probabilities of outliers")
         shape = (first.n_components, sum(map(len, mixtures)), *first._shape[1:])
         mu = torch.cat([m._mu.to(first._mu.device) for m in mixtures], dim=1)
         var = torch.cat([m._var.to(first._mu.device) for m in mixtures], dim=1)
-        return cls(mu.reshape(shape), var.reshape(shape))
+        return cls(mu.reshape(shape), var.reshape(shape), outlier_probability=first.outlier_probability)
 
     @classmethod
     def pool(cls, members: Sequence[GaussianMixture]) -> GaussianMixture:
@@ -134,7 +151,8 @@ class GaussianMixture:
         Parameters
         ----------
         members : sequence of GaussianMixture
-            With equal numbers of components, so that every member has the same weight.
+            With equal numbers of components, so that every member has the same weight. Outliers are as probable as in
+            their mean.
 
         Examples
         --------
@@ -151,7 +169,8 @@ class GaussianMixture:
         means, variances = (
             torch.cat([t.to(parts[0][0].device) for t in column]) for column in zip(*parts, strict=True)
         )
-        return cls(means, variances)
+        outliers = sum(m.outlier_probability for m in members) / len(members)
+        return cls(means, variances, outlier_probability=outliers)
 
     def affine(self, scale: Numbers, shift: Numbers) -> GaussianMixture:
         """Mixture of ``scale * Y + shift``, as when going back to original units.
@@ -177,7 +196,7 @@ class GaussianMixture:
         full = (self.n_components, len(self), self.n_outputs)
         mu, var = a * self._mu.reshape(full) + b, a.square() * self._var.reshape(full)
         shape = (self.n_components, *self._shape)
-        return GaussianMixture(mu.reshape(shape), var.reshape(shape))
+        return GaussianMixture(mu.reshape(shape), var.reshape(shape), outlier_probability=self.outlier_probability)
 
     @property
     def mean(self) -> FloatArray:
@@ -187,8 +206,8 @@ class GaussianMixture:
     @property
     def variance(self) -> FloatArray:
         """Variance of the mixture: mean of the variances plus variance (ddof 0) of the means; [N] or [N, P]."""
-        spread = self._mu.var(0, correction=0) if len(self) else self._mu[0]  # torch warns about an empty variance
-        return self._result(self._var.mean(0) + spread)
+        wider = 1.0 + self.outlier_probability * (OUTLIER_SCALE**2 - 1.0)
+        return self._result(wider * _variance(self._mu, self._var))
 
     @property
     def std(self) -> FloatArray:
@@ -269,7 +288,7 @@ class GaussianMixture:
         for block in _blocks(len(found), self.n_components):
             column = torch.arange(block.start, block.stop, device=found.device)
             level, cell = flat[column // n_cells], column % n_cells
-            found[block] = mixtures.quantile(self._mu[:, cell], self._var[:, cell], level)
+            found[block] = mixtures.quantile(*self._components(cell), level)
         return _to_numpy(found.reshape(*levels.shape, *self._shape))
 
     def interval(self, level: float = 0.9) -> tuple[FloatArray, FloatArray]:
@@ -324,9 +343,16 @@ class GaussianMixture:
         component = rng.integers(self.n_components, size=n_samples)
         # All the noise is drawn at once, and on the CPU: neither chunks nor device change what a seed gives.
         draws = rng.standard_normal((n_samples, self._mu.shape[1]))
+        # Only where there can be some: elsewhere a seed gives what it always gave.
+        strange = rng.random(draws.shape) < self.outlier_probability if self.outlier_probability else None
         for block in _blocks(draws.shape[1], max(self.n_components, n_samples)):
-            draws[:, block] *= _to_numpy(self._var[:, block].sqrt())[component]
-            draws[:, block] += _to_numpy(self._mu[:, block])[component]
+            mu, var = self._mu[:, block], self._var[:, block]
+            normal = draws[:, block]
+            drawn = normal * _to_numpy(var.sqrt())[component] + _to_numpy(mu)[component]
+            if strange is not None:
+                wide = _to_numpy(mu.mean(0)) + OUTLIER_SCALE * _to_numpy(_variance(mu, var).sqrt()) * normal
+                drawn = np.where(strange[:, block], wide, drawn)
+            draws[:, block] = drawn
         return draws.reshape(n_samples, *self._shape)
 
     def align(self, y: Numbers) -> FloatArray:
@@ -348,15 +374,32 @@ class GaussianMixture:
         return values.reshape(self._shape)
 
     def _over_cells(self, function: CellFunction, y: Numbers) -> FloatArray:
-        """Apply a function of ([T, C], [T, C], [C]) to blocks of cells."""
+        """Apply a function of ([T, C], [T, C], [T], [C]) to blocks of cells."""
         flat = torch.from_numpy(self.align(y).reshape(-1)).to(self._mu.device)
         result = torch.empty_like(flat)
         for block in _blocks(len(flat), self.n_components):
-            result[block] = function(self._mu[:, block], self._var[:, block], flat[block])
+            result[block] = function(*self._components(block), flat[block])
         return self._result(result)
+
+    def _components(self, cells: slice | torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        """Means and variances [T, C] and relative weights [T] of some cells; outliers are one more component."""
+        mu, var = self._mu[:, cells], self._var[:, cells]
+        weights = mu.new_ones(len(mu))
+        if not self.outlier_probability:
+            return mu, var, weights
+        wide = OUTLIER_SCALE**2 * _variance(mu, var)
+        share = len(mu) * self.outlier_probability / (1.0 - self.outlier_probability)
+        weights = torch.cat([weights, weights.new_tensor([share])])
+        return torch.cat([mu, mu.mean(0, keepdim=True)]), torch.cat([var, wide[None]]), weights
 
     def _result(self, values: torch.Tensor) -> FloatArray:
         return _to_numpy(values.reshape(self._shape))
+
+
+def _variance(mu: torch.Tensor, var: torch.Tensor) -> torch.Tensor:
+    """Of equally weighted components [T, C], [C]."""
+    spread = mu.var(0, correction=0) if mu.shape[1] else mu[0]  # torch warns about an empty variance
+    return var.mean(0) + spread
 
 
 def tail_probability(level: float) -> float:

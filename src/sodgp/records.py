@@ -139,7 +139,8 @@ def from_record(cls: type[E], record: Record) -> E:
     """
     info, tensors = _upgraded(record.info), record.tensors
     check_kind(info, cls)
-    estimator: Any = cls(**decode_parameters(cls, typed(info, "parameters", dict)))
+    # A file from before outliers were thought of predicts as it did.
+    estimator: Any = cls(**{"outlier_probability": 0.0, **decode_parameters(cls, typed(info, "parameters", dict))})
     device = _device(estimator)
     try:
         config = Configuration.from_estimator(estimator)

@@ -26,7 +26,7 @@ OWN_DEPTH = 3
 _NOT_SETTINGS = ("callbacks", "verbose", "device", "n_threads", "random_state", "compile")
 
 # What an option that is not in an old cell stood for, where today's default is another.
-_BEFORE = {"predictive_weight": 0.0, "separate_kernels": False}
+_BEFORE = {"predictive_weight": 0.0, "separate_kernels": False, "outlier_probability": 0.0}
 
 # The paper's methods with our own defaults in place of the paper's settings.
 _BY_DEFAULT: dict[str, dict[str, Any]] = {
@@ -172,6 +172,8 @@ def _written(options: Mapping[str, Any]) -> dict[str, Any]:
         written["predictive_weight"] = 0.0  # what None means there, and what older cells say
     if written["separate_kernels"] is None and not may_separate(written):
         written["separate_kernels"] = False  # likewise
+    if written["outlier_probability"] is None and written["predictive_weight"] == 0.0:
+        written["outlier_probability"] = 0.0  # likewise
     return written
 
 

@@ -184,6 +184,12 @@ OPTIONS: Final[dict[str, Option]] = {
     ),
     "n_samples": Option(INTEGER, "Monte Carlo samples of a training step", "10", panel=_TRAINING),
     "n_predict_samples": Option(INTEGER, "Monte Carlo samples of a prediction", "50", panel=_TRAINING),
+    "outlier_probability": Option(
+        NUMBER,
+        "That a row is unlike those seen in training; its law is then ten times as wide",
+        "1 / (rows + 1) where predictive weight is above 0, else 0",
+        panel=_TRAINING,
+    ),
     "n_restarts": Option(INTEGER, "Fits from different seeds; the best is kept", "1", panel=_TRAINING),
     "validation_fraction": Option(
         NUMBER, "Share of the rows held out and scored during training; see --patience", "none", panel=_TRAINING
