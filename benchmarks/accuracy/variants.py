@@ -38,6 +38,9 @@ _START = {
     "kernel": "rbf",
     "noise": "homoscedastic",
     "predictive_weight": 0.0,
+    "separate_kernels": False,
+    "outlier_probability": 0.0,
+    "batch_size": 2000,
 }
 
 
