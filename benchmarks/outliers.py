@@ -38,18 +38,6 @@ def score(data: str, split: int, options: dict[str, Any]) -> dict[str, dict[str,
     return found
 
 
-def report(records: dict[str, Any]) -> str:
-    """NLPP and CRPS, means over splits, and the NLPP of the worst split."""
-    lines = ["| NLPP, CRPS, NLPP of the worst split | " + " | ".join(PROBABILITIES) + " |", "|---" * 4 + "|"]
-    for data, splits in records.items():
-        row = [f"{data} ({len(splits)} splits)"]
-        for name in PROBABILITIES:
-            nlpp, crps = ([scores[name][score] for scores in splits.values()] for score in ("nlpp", "crps"))
-            row.append(f"{statistics.fmean(nlpp):.3f}, {statistics.fmean(crps):.4g}, {max(nlpp):.3f}")
-        lines.append(f"| {' | '.join(row)} |")
-    return "\n".join(lines)
-
-
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run what is missing, and print everything."""
     parser = argparse.ArgumentParser("python -m benchmarks.outliers", description=__doc__)
@@ -70,7 +58,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 found = {"effort": options.effort, "origin": origin(resolve_device(options.device)), "splits": records}
                 options.out.write_text(json.dumps(found, indent=1) + "\n")
                 print(f"{data} {split}: {records[data][str(split)]}", flush=True)
-    print(report(records))
+    for data, splits in records.items():
+        for name in PROBABILITIES:
+            means = {score: statistics.fmean(scores[name][score] for scores in splits.values()) for score in SCORES}
+            print(f"{data} ({len(splits)} splits), {name}: {means}")
     return 0
 
 

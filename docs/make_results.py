@@ -138,6 +138,20 @@ def ablation() -> str:
     return table(["validation NLPP (CRPS)", *ACCURACY_SETS], rows)
 
 
+def outliers() -> str:
+    """Validation scores of the defaults with several probabilities of outliers, and the NLPP of the worst split."""
+    splits = json.loads((RESULTS / "outliers.json").read_text())["splits"]
+    names = list(next(iter(next(iter(splits.values())).values())))
+    rows = []
+    for data, own in splits.items():
+        row = [f"{data} ({len(own)} splits)"]
+        for name in names:
+            nlpp, crps = ([scores[name][score] for scores in own.values()] for score in ("nlpp", "crps"))
+            row.append(f"{statistics.fmean(nlpp):.3f}, {_short(statistics.fmean(crps))}, {max(nlpp):.3f}")
+        rows.append(row)
+    return table(["NLPP, CRPS, NLPP of the worst split", *names], rows)
+
+
 def efforts() -> str:
     """Test NLPP of the efforts beside what one would use instead."""
     return table(["test NLPP", *ACCURACY_SETS], _efforts(lambda scores: _with_error(scores["nlpp"])))
@@ -215,6 +229,7 @@ TABLES = {
     "defaults": defaults,
     "explanations": explanations,
     "ablation": ablation,
+    "outliers": outliers,
     "efforts": efforts,
     "effort_errors": effort_errors,
 }
