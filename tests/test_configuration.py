@@ -139,7 +139,8 @@ def test_efforts_decide_what_is_left_open():
     assert resolved(rows=20_000) == (100, 1400, 1000)
     assert resolved(rows=10**6) == resolved(rows=10**5) == (100, 1400, 1800)
     # A large subset leaves as many rows beside it, and the other methods have the paper's batches.
-    assert resolved(subset_size=600) == (600, 1400, 200)
+    assert resolved(subset_size=600) == (600, 1400, 400)
+    assert resolved(rows=2000, subset_size=600) == (600, 1400, 600)
     assert resolved(rows=5000, inference="dsvi") == (100, 1400, 1900)
     with pytest.raises(ConfigurationError, match="effort='heroic'"):
         resolved(effort="heroic")

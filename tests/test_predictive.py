@@ -122,13 +122,33 @@ def test_outliers_stay_with_a_mixture(y):
     np.testing.assert_allclose(GaussianMixture.concatenate([dist[:3], dist[3:]]).log_prob(y), whole, rtol=1e-12)
     np.testing.assert_allclose(GaussianMixture.pool([dist, dist]).log_prob(y), whole, rtol=1e-12)
     np.testing.assert_allclose(dist.affine(2.0, 1.0).log_prob(2.0 * y + 1.0), whole - np.log(2.0), rtol=1e-12)
-    none, *_ = random_mixture()
-    assert GaussianMixture.pool([dist, none]).outlier_probability == 0.035
-    with pytest.raises(InputError, match="other probabilities of outliers"):
-        GaussianMixture.concatenate([dist, none])
     for probability in (-0.1, 1.0, np.nan):
         with pytest.raises(InputError, match="outlier_probability"):
             GaussianMixture(dist._mu, dist._var, outlier_probability=probability)
+
+
+def test_members_of_a_pool_keep_their_own_outliers(y):
+    members = [with_outliers(seed=seed)[0] for seed in range(3)]
+    pooled = GaussianMixture.pool(members)
+    density = np.mean([np.exp(member.log_prob(y)) for member in members], 0)
+    np.testing.assert_allclose(np.exp(pooled.log_prob(y)), density, rtol=1e-12)
+    np.testing.assert_allclose(pooled.outlier_probability, 0.07, rtol=1e-12)
+    means, variances = (np.stack([getattr(m, name) for m in members]) for name in ("mean", "variance"))
+    np.testing.assert_allclose(pooled.mean, means.mean(0), rtol=1e-12)
+    np.testing.assert_allclose(pooled.variance, variances.mean(0) + means.var(0), rtol=1e-12)
+    np.testing.assert_allclose(pooled.sample(60_000, random_state=0).var(0), pooled.variance, rtol=0.08)
+    with pytest.raises(InputError, match="the probability of outliers"):
+        GaussianMixture.pool([members[0], random_mixture()[0]])
+
+
+def test_rows_of_a_concatenation_keep_their_own_outliers(y):
+    parts = [with_outliers(probability=0.2, seed=1)[0], random_mixture(seed=2)[0]]
+    joined = GaussianMixture.concatenate(parts)
+    for score in ("log_prob", "cdf", "crps"):
+        alone = np.concatenate([getattr(part, score)(y) for part in parts])
+        np.testing.assert_allclose(getattr(joined, score)(np.tile(y, 2)), alone, rtol=1e-12)
+    np.testing.assert_allclose(joined.quantile(0.9), np.concatenate([p.quantile(0.9) for p in parts]), rtol=1e-9)
+    np.testing.assert_allclose(joined.outlier_probability, np.repeat([0.2, 0.0], N), rtol=1e-12)
 
 
 # ----------------------------------------------------------------------------------------------- against brute force

@@ -114,7 +114,10 @@ def _model(cell: Cell, settings: Settings, split: int, device: str) -> DeepGPReg
         subset_size=cell.size,
         reselect_every=settings.reselect_every,
         max_iter=settings.iterations,
-        predictive_weight=0.0,  # the bound, as in all the cells that there are
+        # The bound, one kernel for a layer and the paper's batches, as in all the cells that there are.
+        predictive_weight=0.0,
+        separate_kernels=False,
+        batch_size=2000,
         device=device,
         random_state=split,
     )

@@ -25,6 +25,7 @@ _FREE = frozenset(
         "device",
         "max_minutes",
         "n_restarts",
+        "outlier_probability",
         "random_state",
         "verbose",
     }

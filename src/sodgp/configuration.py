@@ -64,10 +64,10 @@ class Effort:
 
 
 EFFORTS = {"quick": Effort(50, 450, 150), "standard": Effort(100, 1400, 200), "thorough": Effort(200, 3000, 1800)}
-# Of all rows, in a step: with less of them, large data are seen too seldom and through too much noise.
-_BATCH_SHARE = 1 / 20
+# A step of SoD-VI has at least one row of so many: with less, large data are seen too seldom, and through much noise.
+_ROWS_FOR_ONE = 20
 # Of the other methods, as of the paper.
-_BATCH_SIZE = 2000
+BATCH_SIZE = 2000
 
 
 def _sod(estimator: Any) -> SubsetOfData:
@@ -115,7 +115,7 @@ _OF_SUBSETS = (
 )
 _SAMPLING = ("n_posterior_samples", "thinning", "step_size", "n_chains")
 # What methods do that have no such option, or its default in older files: nothing is left out where it is asked for.
-_ANYWAY = {"predictive_weight": 0.0, "separate_kernels": False, "batch_size": _BATCH_SIZE}
+_ANYWAY = {"predictive_weight": 0.0, "separate_kernels": False, "batch_size": BATCH_SIZE}
 # Options that a method does not use, and that must therefore stay at their defaults.
 _UNUSED: dict[str, tuple[str, ...]] = {
     "sod": ("learn_inducing_inputs", *_SAMPLING),
@@ -234,10 +234,13 @@ class Configuration:
             return replace(self._method, predictive_weight=1.0)  # type: ignore[type-var]
         return self._method
 
-    def separates(self, n_rows: int) -> bool:
-        """Whether the outputs of the first layer have a kernel each, for training on so many rows."""
+    def separates(self, n_rows: int, kernel: Any) -> bool:
+        """Whether the outputs of the first layer have a kernel each, for training on so many rows.
+
+        A kernel given as code is taken for all of them, unless the user says otherwise: it may not be made for it.
+        """
         if self.separate_kernels is None:
-            return n_rows >= MANY_ROWS and may_separate(vars(self))
+            return n_rows >= MANY_ROWS and isinstance(kernel, str) and may_separate(vars(self))
         return self.separate_kernels
 
     def reselection(self, subset: Any) -> Reselection | None:
@@ -274,7 +277,7 @@ class Configuration:
         return self.subset_size.choose(
             X,
             self.initialization.noise_variance,
-            batch_size=_BATCH_SIZE if self.batch_size is None else self.batch_size,
+            batch_size=BATCH_SIZE if self.batch_size is None else self.batch_size,
             n_samples=self.n_samples,
             n_layers=self.n_layers,
         )
@@ -300,9 +303,10 @@ class Configuration:
         if "batch_size" in _UNUSED[self.inference]:
             return n_rest
         if self.batch_size is None and self.inference == "sod":
-            share = int(_BATCH_SHARE * (size + n_rest))
-            return min(max(self.effort.batch_rows, min(share, EFFORTS["thorough"].batch_rows)), n_rest)
-        batch_size = _BATCH_SIZE if self.batch_size is None else self.batch_size
+            share = min((size + n_rest) // _ROWS_FOR_ONE, EFFORTS["thorough"].batch_rows)
+            # As many as the subset has, where somebody asked for a large one.
+            return min(max(self.effort.batch_rows, share, size), n_rest)
+        batch_size = BATCH_SIZE if self.batch_size is None else self.batch_size
         if batch_size <= size and n_rest > 0:
             raise ConfigurationError(
                 f"batch_size={batch_size} counts the {size} rows of the subset in: none of the rest would be seen;"

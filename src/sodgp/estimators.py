@@ -1,4 +1,4 @@
-"""The scikit-learn estimator: the only place that sees data frames, scaling and original units."""
+"""The scikit-learn estimator: with `sodgp.preparation` and `sodgp.prediction` all that sees original units."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class DeepGPRegressor(Preparation, Predictions, MultiOutputMixin, RegressorMixin
     separate_kernels : bool or None, default=None
         For ``"sod"`` with several layers: a kernel for each output of the first layer, in place of one for all of them.
         More accurate where there are rows enough, and about a layer dearer. None is True with 500 rows or more to train
-        on, unless `parameterization` or `reselect_every` ask for one kernel, else False.
+        on, unless `parameterization` or `reselect_every` ask for one kernel or `kernel` is not a name, else False.
     noise : {"homoscedastic", "heteroscedastic", "heavy_tailed"}, default="homoscedastic"
         For ``"sod"``: the same noise everywhere, one whose log variance is a GP over the inputs, or one with heavier
         tails than a normal law, for data with outliers.

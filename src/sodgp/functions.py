@@ -15,7 +15,6 @@ from sodgp.covariance import covariance
 from sodgp.draws import Draws, PositionDraws
 from sodgp.inference.base import Inference
 from sodgp.inference.sod import SubsetOfData, label_noise
-from sodgp.layers.conditional import Conditional
 from sodgp.layers.subset import Points
 from sodgp.linalg import draw_root
 from sodgp.model import DeepGP
@@ -74,13 +73,11 @@ class _Layer(NamedTuple):
     w: Tensor
     noise: Tensor | None
 
-    @classmethod
-    def of(cls, layer: Any, Z_s: Tensor, cond: Conditional, w: Tensor, noise: Tensor | None) -> _Layer:
-        """From a `SubsetLayer` that was conditioned on its subset."""
-        return cls(layer, Z_s, cond.factor.inverse_value, w, noise)
-
     def conditional(self, Z: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Mean [*, T, q, D] and residual covariance [*, T, q, q] at rows [*, T or 1, q, D_in], and A [*, T, M, q]."""
+        """Mean [*, T, q, D] and residual covariance [*, T, q, q] at rows [*, T or 1, q, D_in], and A [*, T, M, q].
+
+        In the layout of the layer's kernel: where every output has its own, D stands in front of T, and 1 in its place.
+        """
         A = self.L_inv @ covariance(self.layer.kernel, self.Z_s, Z)
         eye = torch.eye(Z.shape[-2], dtype=Z.dtype, device=Z.device)
         residual = covariance(self.layer.kernel, Z) + self.layer.jitter.prior_extra * eye - A.mT @ A
@@ -119,12 +116,12 @@ class GivenSubset:
             cond = layer.condition(Points(beside, beside[..., :0, :]))
             m, C = layer.variational_parameters()
             f_s, w = layer.family.draw(m, C, cond, layer.prior_mean(beside), numbers.subset(*m.shape[-2:]))
-            self._hidden.append(_Layer.of(layer, beside, cond, w, noise))
+            self._hidden.append(_Layer(layer, beside, cond.factor.inverse_value, w, noise))
             Z_s = layer.together(f_s + noise.sqrt() * numbers.subset(*m.shape[-2:]))
         last = model.last
         cond, q_hat, _ = last._label_informed(Points(Z_s, Z_s[..., :0, :]), y_s, label_noise(model, X_s))
         self._factor = q_hat.w.factor
-        self._last = _Layer.of(last, Z_s, cond, q_hat.w.mean, None)
+        self._last = _Layer(last, Z_s, cond.factor.inverse_value, q_hat.w.mean, None)
 
     def __call__(self, X: Tensor) -> tuple[Tensor, Tensor]:
         """Mean [*batch, T, q, P] and covariance [*batch, T, P, q, q] at rows [*batch, q, D]."""

@@ -297,7 +297,9 @@ def _digest(tensors: Mapping[str, Tensor]) -> str:
     for name in sorted(tensors):
         tensor = tensors[name]
         digest.update(f"{name}|{tensor.dtype}|{tuple(tensor.shape)}|".encode(errors="surrogatepass"))
-        digest.update(tensor.contiguous().reshape(-1).view(torch.uint8).numpy().data)
+        # Not `contiguous`, which leaves the strides of a single number as they are.
+        flat = tensor.clone(memory_format=torch.contiguous_format).reshape(-1)
+        digest.update(flat.view(torch.uint8).numpy().data)
     return digest.hexdigest()
 
 

@@ -149,5 +149,7 @@ def _replicated(kernel: Kernel, batch_shape: torch.Size) -> Kernel:
         if isinstance(part, Kernel):
             part.batch_shape = batch_shape
             for parameter in part.parameters(recurse=False):
-                parameter.data = parameter.data.expand(*batch_shape, *parameter.shape).clone()
+                wide = parameter.data.expand(*batch_shape, *parameter.shape)
+                # A clone keeps the strides of an expansion, also where one number is all there is.
+                parameter.data = wide.clone(memory_format=torch.contiguous_format)
     return kernel

@@ -1,7 +1,7 @@
 """The mathematics of Gaussian mixtures, for one block of cells.
 
-A cell is one row and output. Means and variances are ``[T, C]`` for T components and C cells, weights ``[T]``, relative
-to one another; targets, levels and results are ``[C]``.
+A cell is one row and output. Means, variances and weights, which are relative to one another, are ``[T, C]`` for T
+components and C cells; targets, levels and results are ``[C]``.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _QUANTILE_MAX_STEPS = 300  # bisection alone needs fewer; about ten are used
 def log_density(mu: torch.Tensor, var: torch.Tensor, w: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
     """Log of the weighted sum of the component densities: never the sum of their logs."""
     log_components = -0.5 * ((y - mu).square() / var + var.log() + math.log(2 * math.pi))
-    return torch.logsumexp(log_components + w.log()[:, None], dim=0) - w.sum().log()
+    return torch.logsumexp(log_components + w.log(), dim=0) - w.sum(0).log()
 
 
 def cdf(mu: torch.Tensor, var: torch.Tensor, w: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
@@ -26,8 +26,7 @@ def cdf(mu: torch.Tensor, var: torch.Tensor, w: torch.Tensor, y: torch.Tensor) -
 
 
 def _average(w: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
-    # No matrix product: its rounding depends on how many cells stand side by side. Equal weights are ones: exact.
-    return (w[:, None] * values).sum(0) / w.sum()
+    return (w * values).sum(0) / w.sum(0)
 
 
 def _normal_cdf(z: torch.Tensor) -> torch.Tensor:
@@ -37,12 +36,12 @@ def _normal_cdf(z: torch.Tensor) -> torch.Tensor:
 
 def crps(mu: torch.Tensor, var: torch.Tensor, w: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
     """E|Y - y| - E|Y - Y'| / 2 in closed form (Grimit et al. 2006)."""
-    spread = (w.square()[:, None] * _mean_abs(torch.zeros_like(mu), 2 * var)).sum(0)
+    spread = (w.square() * _mean_abs(torch.zeros_like(mu), 2 * var)).sum(0)
     # A pair at a time against all later ones: T^2/2 terms without a [T, T, C] tensor.
     for t in range(len(mu) - 1):
         later = _mean_abs(mu[t + 1 :] - mu[t], var[t + 1 :] + var[t])
-        spread += 2 * w[t] * (w[t + 1 :, None] * later).sum(0)
-    return _average(w, _mean_abs(y - mu, var)) - spread / (2 * w.sum() ** 2)
+        spread += 2 * w[t] * (w[t + 1 :] * later).sum(0)
+    return _average(w, _mean_abs(y - mu, var)) - spread / (2 * w.sum(0).square())
 
 
 def _mean_abs(mu: torch.Tensor, var: torch.Tensor) -> torch.Tensor:
@@ -87,6 +86,6 @@ def _lower_quantile(mu: torch.Tensor, sigma: torch.Tensor, w: torch.Tensor, q: t
             left = ~done
             if not bool(left.any()):
                 break
-            mu, sigma, open_cells = mu[:, left], sigma[:, left], open_cells[left]
+            mu, sigma, w, open_cells = mu[:, left], sigma[:, left], w[:, left], open_cells[left]
             q, lower, upper, x, step = q[left], lower[left], upper[left], x[left], step[left]
     return result

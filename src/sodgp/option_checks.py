@@ -42,11 +42,10 @@ def checked_pause(steps: Any) -> int | None:
 
 def checked_outliers(probability: Any) -> float | None:
     """Probability of outliers in predictions."""
-    if probability is None:
-        return None
-    if check_share("outlier_probability", probability) == 1.0:
+    share = None if probability is None else check_share("outlier_probability", probability)
+    if share == 1.0:
         raise ConfigurationError("outlier_probability=1 would make every observation an outlier; use a small number.")
-    return float(probability)
+    return share
 
 
 def checked_initialization(initialization: Any) -> Initialization:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -19,7 +20,7 @@ from sodgp.errors import InputError, NumericalError
 from sodgp.inference.base import Inference
 from sodgp.model import DeepGP
 from sodgp.option_checks import checked_outliers
-from sodgp.predictive import OUTLIER_SCALE, GaussianMixture
+from sodgp.predictive import OUTLIER_SCALE, GaussianMixture, widening
 from sodgp.validation import check_integer, check_predict_data, cpu_threads
 
 FloatArray = NDArray[np.float64]
@@ -140,12 +141,16 @@ class Predictions:
             ..., None
         ]
         draws = mean.mT + (vectors @ (values.clamp_min(0.0).sqrt()[..., None] * normal)).squeeze(-1)
-        if not latent and self._outliers:
-            numbers = torch.rand(draws.shape, generator=torch.Generator().manual_seed(seed + 2), dtype=torch.float64)
-            wider = torch.where(numbers < self._outliers, OUTLIER_SCALE, 1.0)
-            draws = mean.mT + wider * (draws - mean.mT)
         scaled = draws.permute(2, 1, 0).numpy() * self._y_scaler.scale_[:, None] + self._y_scaler.mean_[:, None]
-        return scaled[:, 0] if self._y_is_vector else scaled
+        scaled = scaled[:, 0] if self._y_is_vector else scaled
+        return scaled if latent or not self._outliers else self._with_outliers(X, scaled, seed + 2)
+
+    def _with_outliers(self, X: Any, draws: FloatArray, seed: int) -> FloatArray:
+        """Draws [..., n] of y with outliers in place of some, each on its own."""
+        rng = np.random.default_rng(seed)
+        mean, std = (values[..., None] for values in self.predict(X, return_std=True))
+        wide = OUTLIER_SCALE / math.sqrt(widening(self._outliers)) * std
+        return np.where(rng.random(draws.shape) < self._outliers, mean + wide * rng.normal(size=draws.shape), draws)
 
     def _mixtures(self, X: Any, *, latent: bool, keep: bool = False) -> Iterator[GaussianMixture]:
         """The predictive distribution in chunks of rows: memory stays bounded for any number of rows.
@@ -216,8 +221,10 @@ class Predictions:
         mean, covariance = self._joint(X, self._predict_seed, count, noise=self.model_.noise_at)
         centred = (mean - mean.mean(0)).permute(2, 1, 0)
         total = covariance.mean(0) + centred @ centred.mT / len(mean)
-        # Rows are outliers each on its own.
-        total.diagonal(dim1=-2, dim2=-1).mul_(1.0 + self._outliers * (OUTLIER_SCALE**2 - 1.0))
+        # Rows are outliers each on its own, and then have nothing to do with the others.
+        variances = total.diagonal(dim1=-2, dim2=-1).clone()
+        total *= (1.0 - self._outliers) ** 2
+        total.diagonal(dim1=-2, dim2=-1).copy_(widening(self._outliers) * variances)
         scale, shift = self._y_scaler.scale_, self._y_scaler.mean_
         y_mean, y_cov = mean.mean(0).numpy() * scale + shift, total.numpy() * scale[:, None, None] ** 2
         return (y_mean[:, 0], y_cov[0]) if self._y_is_vector else (y_mean, y_cov)

@@ -13,7 +13,7 @@ application to mesoscale forecast ensemble verification. QJRMS 132. (Closed form
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -31,6 +31,36 @@ CellFunction = Callable[[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]
 
 OUTLIER_SCALE = 10.0
 """How many times wider the law of an outlier is than that of any other observation, in standard deviations."""
+
+
+def widening(outlier_probability: float) -> float:
+    """The factor by which outliers of that probability widen a variance.
+
+    Examples
+    --------
+    >>> widening(0.0), round(widening(0.001), 3)
+    (1.0, 1.099)
+    """
+    return 1.0 + outlier_probability * (OUTLIER_SCALE**2 - 1.0)
+
+
+class _Outliers(NamedTuple):
+    """Means, variances and probabilities [G, C] of G laws of outliers, one for each pooled mixture that has some."""
+
+    mu: torch.Tensor
+    var: torch.Tensor
+    probability: torch.Tensor
+
+    @classmethod
+    def of(cls, mu: torch.Tensor, var: torch.Tensor, probability: float) -> _Outliers:
+        """Around components [T, C]; none at all for a probability of zero."""
+        count = 1 if probability else 0
+        wide = (OUTLIER_SCALE**2 * _variance(mu, var)).clamp_max(torch.finfo(var.dtype).max / 4)
+        centre = mu.mean(0)
+        return cls(*(values[None][:count] for values in (centre, wide, torch.full_like(centre, probability))))
+
+    def map(self, function: Callable[[torch.Tensor], torch.Tensor]) -> _Outliers:
+        return _Outliers(*map(function, self))
 
 
 class GaussianMixture:
@@ -89,12 +119,17 @@ class GaussianMixture:
             raise InputError(f"outlier_probability must be from 0 to below 1; got {outlier_probability!r}")
         self._shape = tuple(mu.shape[1:])
         self._mu, self._var = mu.flatten(1), var.flatten(1)
-        self.outlier_probability = float(outlier_probability)
+        self._outliers = _Outliers.of(self._mu, self._var, float(outlier_probability))
 
     @property
     def n_components(self) -> int:
         """Number T of mixture components."""
         return int(self._mu.shape[0])
+
+    @property
+    def outlier_probability(self) -> FloatArray:
+        """Probability that an observation is an outlier, shape [N] or [N, P]."""
+        return self._result(self._outliers.probability.sum(0))
 
     @property
     def n_outputs(self) -> int:
@@ -113,12 +148,16 @@ class GaussianMixture:
         rows = rows.cpu().numpy() if isinstance(rows, torch.Tensor) else rows
         # NumPy's rules, and its IndexError, which also ends a loop over the rows.
         index = torch.from_numpy(np.arange(len(self))[rows].reshape(-1).copy()).to(self._mu.device)
-        mu, var = (values.reshape(self.n_components, *self._shape)[:, index] for values in (self._mu, self._var))
-        return GaussianMixture(mu, var, outlier_probability=self.outlier_probability)
+
+        def chosen(values: torch.Tensor) -> torch.Tensor:
+            return values.reshape(len(values), *self._shape)[:, index]
+
+        found = GaussianMixture(chosen(self._mu), chosen(self._var))
+        return found._with(self._outliers.map(lambda values: chosen(values).flatten(1)))
 
     @classmethod
     def concatenate(cls, mixtures: Sequence[GaussianMixture]) -> GaussianMixture:
-        """Stack mixtures along rows; they must agree in components, outputs and the probability of outliers.
+        """Stack mixtures along rows; they must have equal numbers of components and outputs.
 
         Parameters
         ----------
@@ -137,12 +176,13 @@ class GaussianMixture:
         for i, other in enumerate(mixtures):
             if (other.n_components, other._shape[1:]) != (first.n_components, first._shape[1:]):
                 raise InputError(f"mixture {i}, {other!r}, does not fit under {first!r}: components or outputs differ")
-            if other.outlier_probability != first.outlier_probability:
-                raise InputError(f"mixture {i} does not fit under the first: other probabilities of outliers")
         shape = (first.n_components, sum(map(len, mixtures)), *first._shape[1:])
         mu = torch.cat([m._mu.to(first._mu.device) for m in mixtures], dim=1)
         var = torch.cat([m._var.to(first._mu.device) for m in mixtures], dim=1)
-        return cls(mu.reshape(shape), var.reshape(shape), outlier_probability=first.outlier_probability)
+        count = max(len(m._outliers.mu) for m in mixtures)
+        parts = [m._padded_outliers(count).map(lambda values: values.to(first._mu.device)) for m in mixtures]
+        outliers = _Outliers(*(torch.cat(values, dim=1) for values in zip(*parts, strict=True)))
+        return cls(mu.reshape(shape), var.reshape(shape))._with(outliers)
 
     @classmethod
     def pool(cls, members: Sequence[GaussianMixture]) -> GaussianMixture:
@@ -151,8 +191,7 @@ class GaussianMixture:
         Parameters
         ----------
         members : sequence of GaussianMixture
-            With equal numbers of components, so that every member has the same weight. Outliers are as probable as in
-            their mean.
+            With equal numbers of components and probabilities of outliers, so that every member has the same weight.
 
         Examples
         --------
@@ -165,12 +204,15 @@ class GaussianMixture:
         shapes = {(m.n_components, m._shape) for m in members}
         if len(shapes) > 1:
             raise InputError(f"pooled mixtures must agree in components, rows and outputs; got {sorted(shapes)}")
+        if not all(np.allclose(m.outlier_probability, members[0].outlier_probability) for m in members):
+            raise InputError("pooled mixtures must agree in the probability of outliers")
         parts = [[t.reshape(m.n_components, *m._shape) for t in (m._mu, m._var)] for m in members]
         means, variances = (
             torch.cat([t.to(parts[0][0].device) for t in column]) for column in zip(*parts, strict=True)
         )
-        outliers = sum(m.outlier_probability for m in members) / len(members)
-        return cls(means, variances, outlier_probability=outliers)
+        strange = zip(*(m._outliers.map(lambda values: values.to(means.device)) for m in members), strict=True)
+        mu, var, probability = (torch.cat(values) for values in strange)
+        return cls(means, variances)._with(_Outliers(mu, var, probability / len(members)))
 
     def affine(self, scale: Numbers, shift: Numbers) -> GaussianMixture:
         """Mixture of ``scale * Y + shift``, as when going back to original units.
@@ -196,18 +238,38 @@ class GaussianMixture:
         full = (self.n_components, len(self), self.n_outputs)
         mu, var = a * self._mu.reshape(full) + b, a.square() * self._var.reshape(full)
         shape = (self.n_components, *self._shape)
-        return GaussianMixture(mu.reshape(shape), var.reshape(shape), outlier_probability=self.outlier_probability)
+        by_cell = [v.expand(self.n_outputs).repeat(len(self)) for v in (a.reshape(-1), b.reshape(-1))]
+        strange = self._outliers
+        moved = _Outliers(by_cell[0] * strange.mu + by_cell[1], by_cell[0].square() * strange.var, strange.probability)
+        return GaussianMixture(mu.reshape(shape), var.reshape(shape))._with(moved)
+
+    def _with(self, outliers: _Outliers) -> GaussianMixture:
+        """The same mixture, given these outliers."""
+        self._outliers = outliers
+        return self
+
+    def _padded_outliers(self, count: int) -> _Outliers:
+        """With further laws of probability zero, `count` in all."""
+        missing = count - len(self._outliers.mu)
+        none = _Outliers.of(self._mu, self._var, 1.0)
+        more = none._replace(probability=torch.zeros_like(none.probability)).map(lambda v: v.repeat(missing, 1))
+        return _Outliers(*(torch.cat(pair) for pair in zip(self._outliers, more, strict=True)))
 
     @property
     def mean(self) -> FloatArray:
         """Mean of the mixture, shape [N] or [N, P]."""
-        return self._result(self._mu.mean(0))
+        mean = self._mu.mean(0)
+        strange = self._outliers
+        return self._result(mean + (strange.probability * (strange.mu - mean)).sum(0))
 
     @property
     def variance(self) -> FloatArray:
         """Variance of the mixture: mean of the variances plus variance (ddof 0) of the means; [N] or [N, P]."""
-        wider = 1.0 + self.outlier_probability * (OUTLIER_SCALE**2 - 1.0)
-        return self._result(wider * _variance(self._mu, self._var))
+        mean, variance = self._mu.mean(0), _variance(self._mu, self._var)
+        p = self._outliers.probability
+        distance = self._outliers.mu - mean
+        second = (p * (self._outliers.var + distance.square())).sum(0)
+        return self._result((1.0 - p.sum(0)) * variance + second - (p * distance).sum(0).square())
 
     @property
     def std(self) -> FloatArray:
@@ -344,14 +406,17 @@ class GaussianMixture:
         # All the noise is drawn at once, and on the CPU: neither chunks nor device change what a seed gives.
         draws = rng.standard_normal((n_samples, self._mu.shape[1]))
         # Only where there can be some: elsewhere a seed gives what it always gave.
-        strange = rng.random(draws.shape) < self.outlier_probability if self.outlier_probability else None
+        strange = rng.random(draws.shape) if len(self._outliers.mu) else None
         for block in _blocks(draws.shape[1], max(self.n_components, n_samples)):
             mu, var = self._mu[:, block], self._var[:, block]
             normal = draws[:, block]
             drawn = normal * _to_numpy(var.sqrt())[component] + _to_numpy(mu)[component]
             if strange is not None:
-                wide = _to_numpy(mu.mean(0)) + OUTLIER_SCALE * _to_numpy(_variance(mu, var).sqrt()) * normal
-                drawn = np.where(strange[:, block], wide, drawn)
+                below = np.zeros(normal.shape[1])
+                for centre, spread, p in zip(*(_to_numpy(values[:, block]) for values in self._outliers), strict=True):
+                    chosen = (strange[:, block] >= below) & (strange[:, block] < below + p)
+                    drawn = np.where(chosen, centre + np.sqrt(spread) * normal, drawn)
+                    below = below + p
             draws[:, block] = drawn
         return draws.reshape(n_samples, *self._shape)
 
@@ -374,7 +439,7 @@ class GaussianMixture:
         return values.reshape(self._shape)
 
     def _over_cells(self, function: CellFunction, y: Numbers) -> FloatArray:
-        """Apply a function of ([T, C], [T, C], [T], [C]) to blocks of cells."""
+        """Apply a function of ([T, C], [T, C], [T, C], [C]) to blocks of cells."""
         flat = torch.from_numpy(self.align(y).reshape(-1)).to(self._mu.device)
         result = torch.empty_like(flat)
         for block in _blocks(len(flat), self.n_components):
@@ -382,15 +447,13 @@ class GaussianMixture:
         return self._result(result)
 
     def _components(self, cells: slice | torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        """Means and variances [T, C] and relative weights [T] of some cells; outliers are one more component."""
+        """Means, variances and relative weights [T, C] of some cells; outliers are further components."""
         mu, var = self._mu[:, cells], self._var[:, cells]
-        weights = mu.new_ones(len(mu))
-        if not self.outlier_probability:
-            return mu, var, weights
-        wide = OUTLIER_SCALE**2 * _variance(mu, var)
-        share = len(mu) * self.outlier_probability / (1.0 - self.outlier_probability)
-        weights = torch.cat([weights, weights.new_tensor([share])])
-        return torch.cat([mu, mu.mean(0, keepdim=True)]), torch.cat([var, wide[None]]), weights
+        strange = self._outliers.map(lambda values: values[:, cells])
+        if not len(strange.mu):
+            return mu, var, torch.ones_like(mu)
+        share = len(mu) * strange.probability / (1.0 - strange.probability.sum(0))
+        return torch.cat([mu, strange.mu]), torch.cat([var, strange.var]), torch.cat([torch.ones_like(mu), share])
 
     def _result(self, values: torch.Tensor) -> FloatArray:
         return _to_numpy(values.reshape(self._shape))

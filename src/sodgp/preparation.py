@@ -15,7 +15,7 @@ from torch import Tensor
 
 from sodgp.architecture import Architecture
 from sodgp.checkpointing import seeds_of
-from sodgp.configuration import Configuration
+from sodgp.configuration import Configuration, may_separate
 from sodgp.errors import ConfigurationError, InputError
 from sodgp.inference.base import Inference, TrainingSet
 from sodgp.kernels import KernelSpec
@@ -102,7 +102,6 @@ class Preparation:
     subset: Any
     subset_size: Any
     random_state: Any
-    separate_kernels: bool | None
     warm_start: bool
     compile: bool
     n_predict_samples: int
@@ -148,9 +147,10 @@ class Preparation:
         known = self._known_noise(config, noise_variance, tuple(y_t.shape))
         data = split(X_t, y_t, chosen, config.dtype, known)
 
-        separates = config.separates(len(X_t))
-        if start is not None and self.separate_kernels is None:
-            separates = start.model.has_separate_kernels
+        separates = config.separates(len(X_t), self.kernel)
+        if start is not None and config.separate_kernels is None:
+            # The kernels that there are; where the options forbid them, the models do not fit, and that is said.
+            separates = start.model.has_separate_kernels and may_separate(vars(config))
         widths = config.hidden_widths(X_t.shape[1])
         weights = (linear_weights if config.hidden_mean == "linear" else zero_weights)(X_t, widths)
         if start is not None:

@@ -96,6 +96,8 @@ def _subset_of_data(source: str) -> dict[str, Any]:
     return {
         "inference": "sod",
         "predictive_weight": 0.0,
+        "outlier_probability": 0.0,
+        "separate_kernels": False,
         "kernel": "rbf-iso",
         "parameterization": "paper",
         "hidden_mean": "zero",
@@ -122,6 +124,7 @@ def _dsvi(*, learn_inducing_inputs: bool) -> dict[str, Any]:
     return {
         "inference": "dsvi",
         "predictive_weight": 0.0,
+        "outlier_probability": 0.0,
         "kernel": "rbf-iso",
         "initialization": start,
         "learn_inducing_inputs": learn_inducing_inputs,

@@ -19,7 +19,6 @@ from sodgp.architecture import Architecture
 from sodgp.errors import ResourceError
 from sodgp.inference.base import Inference
 from sodgp.layers.noise import NoiseProcess
-from sodgp.layers.separate import SeparateLayer
 from sodgp.model import DeepGP
 
 # What the tensors of one chunk of a prediction may take together; more gains no time.
@@ -49,7 +48,7 @@ def prediction_bytes(inference: Inference, model: DeepGP, n_samples: int) -> tup
     # Posterior draws and noise that varies have a component for every sample, however shallow the model.
     T = T if inference.name == "sghmc" or model.noise_process is not None else T_deep
     per_row = 3.2 * T_deep * M + T * (4 * max(widths) + 6 * P)
-    if isinstance(model.layers[0], SeparateLayer):
+    if model.has_separate_kernels:
         per_row += 3.2 * widths[0] * M
     if isinstance(model.noise_process, NoiseProcess):
         per_row += 3.2 * M + 6 * T * P

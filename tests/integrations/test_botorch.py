@@ -219,7 +219,10 @@ def test_fantasies_are_models_of_their_own(one):
 def test_a_kernel_for_each_output_of_the_first_layer():
     model = make(1, estimator=small(separate_kernels=True, max_iter=5))
     assert torch.isfinite(qLogExpectedImprovement(model, best_f=0.0)(POINTS)).all()
-    assert model.condition_on_observations(POINTS[0], Y[:2, :1]).train_inputs[0].shape == (16, 2)
+    refit = model.condition_on_observations(POINTS[0], Y[:2, :1])
+    assert refit.train_inputs[0].shape == (16, 2)
+    assert refit.estimators[0].warm_start
+    assert refit.estimators[0].model_.has_separate_kernels
 
 
 @pytest.mark.parametrize("noise", ["heteroscedastic", "heavy_tailed"])

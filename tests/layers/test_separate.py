@@ -178,6 +178,49 @@ def test_many_rows_have_them_by_default(tmp_path, options, rows, separates):
     np.testing.assert_allclose(again.predict(X[:3]), model.predict(X[:3]), rtol=1e-12)
 
 
+@pytest.mark.parametrize("options", [{}, {"hidden_width": 1}, {"noise": "heavy_tailed"}, {"dtype": "float32"}], ids=str)
+@pytest.mark.parametrize("columns", [1, 2])
+def test_narrow_models_and_two_targets_can_be_saved(tmp_path, options, columns):
+    X, y = table(rows=500)
+    X, Y = X[:, :columns], np.stack([y, y**2], 1)
+    model = DeepGPRegressor(**{**FEW, **options}).fit(X, Y)
+    assert model.model_.has_separate_kernels
+    model.save(tmp_path / "m.sodgp")
+    np.testing.assert_allclose(
+        DeepGPRegressor.load(tmp_path / "m.sodgp").predict(X[:5]), model.predict(X[:5]), rtol=1e-6
+    )
+
+
+def test_a_kernel_given_as_code_is_shared_unless_asked_otherwise():
+    from gpytorch.kernels import RBFKernel
+
+    X, y = table(rows=500)
+    model = DeepGPRegressor(**FEW, kernel=lambda d: RBFKernel(ard_num_dims=d)).fit(X, y)
+    assert not model.model_.has_separate_kernels
+    assert model.set_params(separate_kernels=True).fit(X, y).model_.has_separate_kernels
+
+
+def test_a_warm_start_that_wants_to_move_the_subset_is_refused():
+    X, y = table(rows=500)
+    model = DeepGPRegressor(**FEW, warm_start=True).fit(X, y)
+    with pytest.raises(ConfigurationError, match="separate_kernels, reselect_every"):
+        model.set_params(reselect_every=1).fit(X, y)
+
+
+def test_replicates_of_both_kinds_are_refused():
+    X, y = table(rows=505)
+    warm = [DeepGPRegressor(**FEW, warm_start=True).fit(X[:n], y[:n]) for n in (499, 503)]
+    with pytest.raises(ConfigurationError, match="a kernel for each output of the first layer, or none"):
+        fit_replicates(warm, [(X, y), (X, y)])
+
+
+def test_a_checkpoint_of_a_default_fit_resumes(tmp_path):
+    X, y = table(rows=500)
+    options = {**FEW, "checkpoint": str(tmp_path / "run")}
+    first = DeepGPRegressor(**options).fit(X, y)
+    np.testing.assert_array_equal(DeepGPRegressor(**options).fit(X, y, resume=True).predict(X), first.predict(X))
+
+
 @pytest.mark.parametrize(("first", "then"), [(499, 500), (500, 499)])
 def test_a_warm_start_keeps_the_kernels_that_there_are(tmp_path, first, then):
     X, y = table(rows=500)

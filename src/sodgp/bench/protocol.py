@@ -163,7 +163,7 @@ class Request:
 
 def _written(options: Mapping[str, Any]) -> dict[str, Any]:
     """The options of an estimator as they stand in a cell: what an effort means may change, its steps are written."""
-    from sodgp.configuration import EFFORTS, may_separate
+    from sodgp.configuration import BATCH_SIZE, EFFORTS, may_separate
 
     written = {name: plain(value) for name, value in options.items() if name not in _NOT_SETTINGS}
     if written["max_iter"] is None:
@@ -172,6 +172,8 @@ def _written(options: Mapping[str, Any]) -> dict[str, Any]:
         written["predictive_weight"] = 0.0  # what None means there, and what older cells say
     if written["separate_kernels"] is None and not may_separate(written):
         written["separate_kernels"] = False  # likewise
+    if written["batch_size"] is None and written["inference"] != "sod":
+        written["batch_size"] = BATCH_SIZE  # likewise
     if written["outlier_probability"] is None and written["predictive_weight"] == 0.0:
         written["outlier_probability"] = 0.0  # likewise
     return written

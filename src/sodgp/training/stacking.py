@@ -59,6 +59,8 @@ def stack(inference: Inference, problems: Sequence[Problem], singles: Sequence[D
     """
     replicates = torch.Size([len(problems)])
     shapes = {(p.data.X_s.shape, p.data.X_r.shape, p.data.y_r.shape, tuple(p.architecture.widths)) for p in problems}
+    if len({p.architecture.separate_kernels for p in problems}) > 1:
+        raise ConfigurationError("replicates must all have a kernel for each output of the first layer, or none.")
     if len(shapes) > 1:
         raise ConfigurationError("replicates must have equal numbers of rows, columns, outputs and subset rows.")
     if len({p.data.precision_r is None for p in problems}) > 1:
