@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import torch
 from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.utils import check_random_state
 
 from sodgp import DeepGPRegressor
 from sodgp.errors import ConfigurationError
@@ -123,6 +124,17 @@ def test_a_second_fit_forgets_the_first():
     model = make().fit(X[:20], Y[:20])
     model.fit(X, Y)
     assert_array_equal(model.predict(X), make().fit(X, Y).predict(X))
+
+
+def test_restarts_with_small_batches_are_compared_over_more_rows():
+    """The logged values are those of five rows, scaled up: their noise is no reason to prefer a fit."""
+    model = make(n_restarts=3, batch_size=15).fit(X, Y)
+    assert np.mean(model.history_.bound[-5:]) not in model.restart_bounds_
+    again = make(n_restarts=3, batch_size=15).fit(X, Y)
+    assert again.restart_bounds_ == model.restart_bounds_
+    seeds = check_random_state(model.random_state).randint(2**31 - 1, size=3)
+    alone = make(batch_size=15, random_state=int(seeds[np.argmax(model.restart_bounds_)])).fit(X, Y)
+    assert_allclose(model.predict(X), alone.predict(X), rtol=1e-6)
 
 
 def test_restarts_keep_the_fit_with_the_best_bound():

@@ -346,8 +346,12 @@ class DeepGPRegressor(Preparation, Predictions, MultiOutputMixin, RegressorMixin
         # Nothing of an earlier fit may be left; the tries are other objects.
         for name in (*OPTIONAL_ATTRIBUTES, "feature_names_in_"):
             self.__dict__.pop(name, None)
-        # The bound is a Monte Carlo estimate: the last few entries together tell more than the last one.
-        self.restart_bounds_ = [float(np.mean(attempt.history_.bound[-5:])) for attempt in tries]
+        # The bound is a Monte Carlo estimate: the last few entries together tell more than the last one, and one over
+        # more rows than a step has tells more than they do.
+        self.restart_bounds_ = [
+            float(np.mean(attempt.history_.bound[-5:])) if attempt._final_bound is None else attempt._final_bound
+            for attempt in tries
+        ]
         best = tries[int(np.argmax(self.restart_bounds_))]
         options = self.get_params(deep=False)
         self.__dict__.update({name: value for name, value in vars(best).items() if name not in options})
@@ -356,6 +360,7 @@ class DeepGPRegressor(Preparation, Predictions, MultiOutputMixin, RegressorMixin
     def _finish(self, model: DeepGP, history: History) -> Self:
         """Keep a trained model."""
         self.model_, self.history_ = model, history
+        self._final_bound = model.__dict__.pop("final_bound", None)
         moved = model.__dict__.pop("moved_subset", None)
         if moved is not None:
             held = getattr(self, "validation_indices_", [])

@@ -52,7 +52,8 @@ def describe(model: DeepGPRegressor) -> dict[str, Any]:
     -------
     dict
         ``method``, ``n_layers``, ``widths`` (outputs of every layer), ``kernel``, ``inputs``, ``targets``, ``rows``,
-        ``subset_rows`` (inducing points of a layer), ``parameters``, ``objective`` (``"bound"``, or ``"predictive"``
+        ``subset_rows`` (inducing points of a layer), ``separate_kernels`` (of the first layer's outputs),
+        ``outlier_probability`` (of predictions), ``parameters``, ``objective`` (``"bound"``, or ``"predictive"``
         where the weight of the predictive density is above 0) and its value ``bound`` (nats), ``iterations``,
         ``stopped``, ``rollbacks``, ``jitter_climbs``, ``bad_gradients``, ``safeguards`` (these three in words),
         ``seconds`` of training, ``noise_std`` of every target, and ``options``, the estimator's arguments.
@@ -79,6 +80,8 @@ def describe(model: DeepGPRegressor) -> dict[str, Any]:
         "targets": target_names(model),
         "rows": n_training_rows(model),
         "subset_rows": int(layers[0].q_mean.shape[-2]),
+        "separate_kernels": model.model_.has_separate_kernels,
+        "outlier_probability": model._outliers,
         "parameters": int(model.n_parameters_),
         "objective": "predictive" if getattr(model._method, "predictive_weight", 0.0) else "bound",
         "bound": history.bound[-1] if history.bound else None,

@@ -347,7 +347,8 @@ def _print_summary(about: dict[str, Any]) -> None:
     count = len(about["inputs"])
     shown = ", ".join(about["inputs"][:8]) + (" ..." if count > 8 else "")
     layers = f"{about['n_layers']} layer{'s' * (about['n_layers'] > 1)}"
-    _line("method", f"{about['method']}, {layers}, widths {about['widths']}, kernel {about['kernel']}")
+    each = " for each output of the first layer" if about["separate_kernels"] else ""
+    _line("method", f"{about['method']}, {layers}, widths {about['widths']}, kernel {about['kernel']}{each}")
     _line("inputs", f"{count} ({shown})")
     _line("targets", ", ".join(about["targets"]))
     _line("rows", f"{about['rows']:,}, {about['subset_rows']} in the subset")
@@ -361,6 +362,8 @@ def _print_summary(about: dict[str, Any]) -> None:
         "noise std",
         ("typical " if varies else "") + ", ".join(f"{name} {value:.4g}" for name, value in about["noise_std"].items()),
     )
+    if about["outlier_probability"]:
+        _line("outliers", f"{about['outlier_probability']:.3g} of the probability of a prediction")
 
 
 def _print_json(content: dict[str, Any]) -> None:

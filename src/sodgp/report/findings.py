@@ -104,11 +104,18 @@ def _training(facts: Facts) -> Iterator[Finding]:
 
 
 def _late_rise(bound: Sequence[float]) -> float:
-    """How much the mean of the last tenth of the logged bounds is above that of the tenth before."""
+    """How much the mean of the last tenth of the logged bounds is above that of the tenth before; 0 if it may be noise.
+
+    Every entry is an estimate, from other samples and mostly from other rows.
+    """
     count = max(2, len(bound) // 10)
     if len(bound) < 2 * count:
         return 0.0
-    return float(np.mean(bound[-count:]) - np.mean(bound[-2 * count : -count]))
+    last, before = np.asarray(bound[-count:]), np.asarray(bound[-2 * count : -count])
+    rise = float(last.mean() - before.mean())
+    # The scatter of a whole quarter: two entries say little about their own.
+    scatter = float(np.std(np.diff(bound[-max(4, len(bound) // 4) :]), ddof=1)) / 2**0.5
+    return rise if rise > 2.0 * scatter * (2 / count) ** 0.5 else 0.0
 
 
 def _size(facts: Facts) -> Iterator[Finding]:

@@ -212,7 +212,7 @@ def _model(report: Report, pictures: dict[str, list[Picture]]) -> str:
     facts = [
         ("method", _METHODS.get(about["method"], about["method"])),
         ("layers", f"{about['n_layers']}, widths {', '.join(map(str, about['widths']))}"),
-        ("kernel", about["kernel"]),
+        ("kernel", about["kernel"] + (", for each output of the first layer" if about["separate_kernels"] else "")),
         ("training rows", f"{about['rows']:,}"),
         ("inducing points", f"{about['subset_rows']:,} in each layer"),
         ("trained numbers", f"{about['parameters']:,}"),
@@ -222,6 +222,7 @@ def _model(report: Report, pictures: dict[str, list[Picture]]) -> str:
             "noise std" + (", typical" if about["options"].get("noise") == "heteroscedastic" else ""),
             ", ".join(f"{name} {value:.4g}" for name, value in about["noise_std"].items()),
         ),
+        ("outliers", f"{about['outlier_probability']:.3g} of the probability of a prediction"),
         ("options set", _options(report) or "none"),
     ]
     body = _table(["", ""], [[name, value] for name, value in facts], left_columns=2, plain_head=True)

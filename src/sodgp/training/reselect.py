@@ -27,6 +27,7 @@ from sodgp.training.carry import Parameters, Subset, carried
 from sodgp.training.history import History
 from sodgp.training.stacking import Problem, unstack
 from sodgp.training.steps import Step
+from sodgp.training.warm import MAX_ROWS
 
 logger = logging.getLogger("sodgp")
 _GRID = 2.0**14  # kernel parameters of a selection, before their constraints, are multiples of its inverse
@@ -183,7 +184,7 @@ class Reselector:
         """The bound with this subset, always at the same random numbers and, but for S, the same rows."""
         device, dtype = each.X.device, each.X.dtype
         outside = each.order[~torch.isin(each.order, chosen)]
-        part = outside[: self.batcher.batch_rows]
+        part = outside[: max(self.batcher.batch_rows, MAX_ROWS)]
         X_s, y_s, X_b, y_b = (t[rows.to(device)].unsqueeze(0) for rows in (chosen, part) for t in (each.X, each.y))
         generator = torch.Generator(device).manual_seed(each.seed)
         draws = FreshDraws(generator, self.n_samples, dtype=dtype, device=device)

@@ -29,7 +29,7 @@ from sodgp.training.sampling import SamplingStep
 from sodgp.training.schedule import Factor, Schedule
 from sodgp.training.stacking import Problem, stack, stack_data, unstack
 from sodgp.training.steps import CapturedStep, EagerStep, Step, warn_of_no_recording
-from sodgp.training.warm import warm
+from sodgp.training.warm import bound_of, warm
 
 __all__ = ["Settings", "fit"]
 
@@ -99,7 +99,8 @@ def fit(inference: Inference, problems: Sequence[Problem], settings: Settings) -
     -------
     list of (DeepGP, History)
         Models in evaluation mode, gradients off. With a reselection a model carries the subset that it ended with as
-        ``moved_subset``.
+        ``moved_subset``; several models whose steps saw a part of the rows only carry the bound over more of them, by
+        which to compare them, as ``final_bound``.
 
     Raises
     ------
@@ -146,6 +147,9 @@ def fit(inference: Inference, problems: Sequence[Problem], settings: Settings) -
         if mover is not None:
             for single, moved in zip(singles, mover.moved(), strict=True):
                 single.moved_subset = moved
+        elif len(problems) > 1 and inference.uses_subset and not batcher.is_full:
+            for single, problem in zip(singles, problems, strict=True):
+                single.final_bound = bound_of(single, inference, problem.data, 0, settings.n_samples)
         return [(single.requires_grad_(False).eval(), h) for single, h in zip(singles, histories, strict=True)]
 
     generators, journal = _generators(seeds, settings.device), None

@@ -24,7 +24,7 @@ logger = logging.getLogger("sodgp")
 WARM_METHODS = ("sod", "dsvi")
 """Methods that can begin where an earlier fit ended."""
 # Rows of the rest, at most, in the bounds that choose between variants of the carried q.
-_MAX_ROWS = 2000
+MAX_ROWS = 2000
 
 
 class Start(NamedTuple):
@@ -144,8 +144,20 @@ def _bound_at(
     """The bound of the model with these parameters of q."""
     trial = copy.deepcopy(model)
     _set(trial, q)
+    return bound_of(trial, inference, data, seed, n_samples)
+
+
+@torch.no_grad()
+def bound_of(model: DeepGP, inference: Inference, data: TrainingSet, seed: int, n_samples: int) -> float:
+    """The bound, or what was trained in its place, at up to 2,000 rows of the rest and fixed random numbers.
+
+    Parameters
+    ----------
+    model, inference, data, seed, n_samples
+        As in `warm`.
+    """
     noise = model.likelihood.raw_noise
-    rows = min(_MAX_ROWS, data.n_rest)
+    rows = min(MAX_ROWS, data.n_rest)
     parts = [data.X_s, data.y_s, data.X_r[:rows], data.y_r[:rows]]
     parts += [] if data.precision_r is None else [data.precision_r[:rows]]
     X_s, y_s, X_b, y_b, *precision = (part.to(noise.device).unsqueeze(0) for part in parts)
@@ -153,7 +165,7 @@ def _bound_at(
         torch.Generator(noise.device).manual_seed(seed), n_samples, dtype=noise.dtype, device=noise.device
     )
     batch = Batch(X_s, y_s, X_b, y_b, data.n_rest / rows if rows else 0.0, *precision)
-    return float(bound(inference.terms(trial, batch, draws)))
+    return float(bound(inference.terms(model, batch, draws)))
 
 
 def _set(model: DeepGP, q: list[tuple[Tensor, Tensor]]) -> None:
