@@ -109,7 +109,12 @@ def explanations() -> str:
     rows: list[list[str]] = []
     columns = {"boston_authors": "boston", "concrete": "concrete", "energy": "energy", "winered": "winered"}
     cells = paper_cells()
-    for label, method, layers in (("SVGP", "SVGP", 1), ("SoD-DGP1", "SoD", 1), ("SoD-DGP2", "SoD", 2)):
+    for label, method, layers in (
+        ("SVGP", "SVGP", 1),
+        ("SoD-DGP1", "SoD", 1),
+        ("SoD-DGP2", "SoD", 2),
+        ("SoD-DGP3", "SoD", 3),
+    ):
         own = [[c.results["nlpp"] for c in cells if c.key.group == (data, method, layers)] for data in columns]
         each = [_with_lengthscales(label, data) for data in columns]
         paper = paper_numbers()["rows"][label]
