@@ -168,6 +168,16 @@ def test_tails_that_are_too_heavy(model):
     assert "wrong shape" in texts(held_out(model, FRAME[140:], mean + error).findings)
 
 
+def test_noise_is_not_taken_for_a_rise():
+    model = DeepGPRegressor(max_iter=5, random_state=0).fit(FRAME[["a"]][:60], Y[:60])
+    noise = 10.0 * np.random.default_rng(0).standard_normal((20, 30))
+    for bound in noise:
+        model.history_.bound = list(bound)
+        assert "still rising" not in texts(held_out(model, FRAME[["a"]][60:90], Y[60:90]).findings)
+    model.history_.bound = list(noise[0] + 20.0 * np.arange(30))
+    assert "still rising" in texts(held_out(model, FRAME[["a"]][60:90], Y[60:90]).findings)
+
+
 def test_training_trouble_and_few_rows():
     X = FRAME[["a"]].assign(fixed=1.0)
     model = DeepGPRegressor(max_iter=5, random_state=0).fit(X[:20], Y[:20])

@@ -115,7 +115,7 @@ def _late_rise(bound: Sequence[float]) -> float:
     rise = float(last.mean() - before.mean())
     # The scatter of a whole quarter: two entries say little about their own.
     scatter = float(np.std(np.diff(bound[-max(4, len(bound) // 4) :]), ddof=1)) / 2**0.5
-    return rise if rise > 2.0 * scatter * (2 / count) ** 0.5 else 0.0
+    return rise if rise > 3.0 * scatter * (2 / count) ** 0.5 else 0.0
 
 
 def _size(facts: Facts) -> Iterator[Finding]:
