@@ -20,7 +20,8 @@ from sodgp.errors import InputError, NumericalError
 from sodgp.inference.base import Inference
 from sodgp.model import DeepGP
 from sodgp.option_checks import checked_outliers
-from sodgp.predictive import OUTLIER_SCALE, GaussianMixture, widening
+from sodgp.outliers import OUTLIER_SCALE, widening
+from sodgp.predictive import GaussianMixture
 from sodgp.validation import check_integer, check_predict_data, cpu_threads
 
 FloatArray = NDArray[np.float64]
@@ -28,13 +29,11 @@ FloatArray = NDArray[np.float64]
 _MAX_JOINT_ROWS = 1000
 
 
-class Predictions:
-    """What a fitted `DeepGPRegressor` can say about new rows."""
+class Fitted:
+    """What a fit leaves behind, and predictions need."""
 
     model_: DeepGP
     n_predict_samples: int
-    outlier_probability: float | None
-    n_threads: int | None
     _method: Inference
     _x_scaler: StandardScaler
     _y_scaler: StandardScaler
@@ -42,6 +41,13 @@ class Predictions:
     _predict_seed: int
     _X_s: Tensor
     _y_s: Tensor
+
+
+class Predictions(Fitted):
+    """What a fitted `DeepGPRegressor` can say about new rows."""
+
+    outlier_probability: float | None
+    n_threads: int | None
 
     def predict(self, X: Any, return_std: bool = False, return_cov: bool = False) -> Any:
         """Mean of y, in original units.

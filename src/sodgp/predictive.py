@@ -13,7 +13,7 @@ application to mesoscale forecast ensemble verification. QJRMS 132. (Closed form
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
@@ -21,6 +21,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from sodgp import mixtures
 from sodgp.errors import InputError
+from sodgp.outliers import Outliers, variance_of
 
 CHUNK_ELEMENTS = 2**20
 """Elements of the largest temporary tensor (8 MiB in float64): bounds memory, and stays near the processor's caches."""
@@ -28,39 +29,6 @@ CHUNK_ELEMENTS = 2**20
 Numbers = int | float | ArrayLike | torch.Tensor  # int and float for run-time checkers, which know no numeric tower
 FloatArray = NDArray[np.float64]
 CellFunction = Callable[[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor], torch.Tensor]
-
-OUTLIER_SCALE = 10.0
-"""How many times wider the law of an outlier is than that of any other observation, in standard deviations."""
-
-
-def widening(outlier_probability: float) -> float:
-    """The factor by which outliers of that probability widen a variance.
-
-    Examples
-    --------
-    >>> widening(0.0), round(widening(0.001), 3)
-    (1.0, 1.099)
-    """
-    return 1.0 + outlier_probability * (OUTLIER_SCALE**2 - 1.0)
-
-
-class _Outliers(NamedTuple):
-    """Means, variances and probabilities [G, C] of G laws of outliers, one for each pooled mixture that has some."""
-
-    mu: torch.Tensor
-    var: torch.Tensor
-    probability: torch.Tensor
-
-    @classmethod
-    def of(cls, mu: torch.Tensor, var: torch.Tensor, probability: float) -> _Outliers:
-        """Around components [T, C]; none at all for a probability of zero."""
-        count = 1 if probability else 0
-        wide = (OUTLIER_SCALE**2 * _variance(mu, var)).clamp_max(torch.finfo(var.dtype).max / 4)
-        centre = mu.mean(0)
-        return cls(*(values[None][:count] for values in (centre, wide, torch.full_like(centre, probability))))
-
-    def map(self, function: Callable[[torch.Tensor], torch.Tensor]) -> _Outliers:
-        return _Outliers(*map(function, self))
 
 
 class GaussianMixture:
@@ -119,7 +87,7 @@ class GaussianMixture:
             raise InputError(f"outlier_probability must be from 0 to below 1; got {outlier_probability!r}")
         self._shape = tuple(mu.shape[1:])
         self._mu, self._var = mu.flatten(1), var.flatten(1)
-        self._outliers = _Outliers.of(self._mu, self._var, float(outlier_probability))
+        self._outliers = Outliers.of(self._mu, self._var, float(outlier_probability))
 
     @property
     def n_components(self) -> int:
@@ -181,7 +149,7 @@ class GaussianMixture:
         var = torch.cat([m._var.to(first._mu.device) for m in mixtures], dim=1)
         count = max(len(m._outliers.mu) for m in mixtures)
         parts = [m._padded_outliers(count).map(lambda values: values.to(first._mu.device)) for m in mixtures]
-        outliers = _Outliers(*(torch.cat(values, dim=1) for values in zip(*parts, strict=True)))
+        outliers = Outliers(*(torch.cat(values, dim=1) for values in zip(*parts, strict=True)))
         return cls(mu.reshape(shape), var.reshape(shape))._with(outliers)
 
     @classmethod
@@ -212,7 +180,7 @@ class GaussianMixture:
         )
         strange = zip(*(m._outliers.map(lambda values: values.to(means.device)) for m in members), strict=True)
         mu, var, probability = (torch.cat(values) for values in strange)
-        return cls(means, variances)._with(_Outliers(mu, var, probability / len(members)))
+        return cls(means, variances)._with(Outliers(mu, var, probability / len(members)))
 
     def affine(self, scale: Numbers, shift: Numbers) -> GaussianMixture:
         """Mixture of ``scale * Y + shift``, as when going back to original units.
@@ -240,20 +208,20 @@ class GaussianMixture:
         shape = (self.n_components, *self._shape)
         by_cell = [v.expand(self.n_outputs).repeat(len(self)) for v in (a.reshape(-1), b.reshape(-1))]
         strange = self._outliers
-        moved = _Outliers(by_cell[0] * strange.mu + by_cell[1], by_cell[0].square() * strange.var, strange.probability)
+        moved = Outliers(by_cell[0] * strange.mu + by_cell[1], by_cell[0].square() * strange.var, strange.probability)
         return GaussianMixture(mu.reshape(shape), var.reshape(shape))._with(moved)
 
-    def _with(self, outliers: _Outliers) -> GaussianMixture:
+    def _with(self, outliers: Outliers) -> GaussianMixture:
         """The same mixture, given these outliers."""
         self._outliers = outliers
         return self
 
-    def _padded_outliers(self, count: int) -> _Outliers:
+    def _padded_outliers(self, count: int) -> Outliers:
         """With further laws of probability zero, `count` in all."""
         missing = count - len(self._outliers.mu)
-        none = _Outliers.of(self._mu, self._var, 1.0)
+        none = Outliers.of(self._mu, self._var, 1.0)
         more = none._replace(probability=torch.zeros_like(none.probability)).map(lambda v: v.repeat(missing, 1))
-        return _Outliers(*(torch.cat(pair) for pair in zip(self._outliers, more, strict=True)))
+        return Outliers(*(torch.cat(pair) for pair in zip(self._outliers, more, strict=True)))
 
     @property
     def mean(self) -> FloatArray:
@@ -265,7 +233,7 @@ class GaussianMixture:
     @property
     def variance(self) -> FloatArray:
         """Variance of the mixture: mean of the variances plus variance (ddof 0) of the means; [N] or [N, P]."""
-        mean, variance = self._mu.mean(0), _variance(self._mu, self._var)
+        mean, variance = self._mu.mean(0), variance_of(self._mu, self._var)
         p = self._outliers.probability
         distance = self._outliers.mu - mean
         second = (p * (self._outliers.var + distance.square())).sum(0)
@@ -457,12 +425,6 @@ class GaussianMixture:
 
     def _result(self, values: torch.Tensor) -> FloatArray:
         return _to_numpy(values.reshape(self._shape))
-
-
-def _variance(mu: torch.Tensor, var: torch.Tensor) -> torch.Tensor:
-    """Of equally weighted components [T, C], [C]."""
-    spread = mu.var(0, correction=0) if mu.shape[1] else mu[0]  # torch warns about an empty variance
-    return var.mean(0) + spread
 
 
 def tail_probability(level: float) -> float:

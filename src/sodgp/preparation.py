@@ -17,11 +17,11 @@ from sodgp.architecture import Architecture
 from sodgp.checkpointing import seeds_of
 from sodgp.configuration import Configuration, may_separate
 from sodgp.errors import ConfigurationError, InputError
-from sodgp.inference.base import Inference, TrainingSet
+from sodgp.inference.base import TrainingSet
 from sodgp.kernels import KernelSpec
 from sodgp.layers.means import linear_weights, zero_weights
 from sodgp.layers.subset import NOISE_FLOOR
-from sodgp.model import DeepGP
+from sodgp.prediction import Fitted
 from sodgp.subset import get_selector
 from sodgp.training.carry import Subset
 from sodgp.training.held_out import HeldOut
@@ -94,24 +94,15 @@ def split(X: Tensor, y: Tensor, chosen: Tensor, dtype: torch.dtype, noise: Known
     return TrainingSet(X_s, y_s, X_r, y_r, precision)
 
 
-class Preparation:
+class Preparation(Fitted):
     """What `DeepGPRegressor` does with its options and data before it trains."""
 
-    model_: DeepGP
     kernel: KernelSpec
     subset: Any
     subset_size: Any
     random_state: Any
     warm_start: bool
     compile: bool
-    n_predict_samples: int
-    _method: Inference
-    _x_scaler: StandardScaler
-    _y_scaler: StandardScaler
-    _y_is_vector: bool
-    _predict_seed: int
-    _X_s: Tensor
-    _y_s: Tensor
 
     def _prepare(
         self, X: Any, y: Any, noise_variance: Any = None, *, plan: Plan | None = None
