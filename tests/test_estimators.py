@@ -7,7 +7,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.utils import check_random_state
 
 from sodgp import DeepGPRegressor
-from sodgp.errors import ConfigurationError
+from sodgp.errors import ConfigurationError, NumericalError
 
 RNG = np.random.default_rng(0)
 X = RNG.standard_normal((40, 2))
@@ -135,6 +135,17 @@ def test_restarts_with_small_batches_are_compared_over_more_rows():
     seeds = check_random_state(model.random_state).randint(2**31 - 1, size=3)
     alone = make(batch_size=15, random_state=int(seeds[np.argmax(model.restart_bounds_)])).fit(X, Y)
     assert_allclose(model.predict(X), alone.predict(X), rtol=1e-6)
+
+
+def test_restarts_survive_where_that_bound_cannot_be_had(monkeypatch):
+    def fails(*_):
+        raise NumericalError("K_SS is singular")
+
+    for bound_of in (fails, lambda *_: float("nan")):
+        monkeypatch.setattr("sodgp.training.run.bound_of", bound_of)
+        model = make(n_restarts=2, batch_size=15).fit(X, Y)
+        assert np.isfinite(model.restart_bounds_).all()
+        assert np.mean(model.history_.bound[-5:]) == max(model.restart_bounds_)
 
 
 def test_restarts_keep_the_fit_with_the_best_bound():

@@ -6,7 +6,9 @@ have had alone, to rounding.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -149,7 +151,10 @@ def fit(inference: Inference, problems: Sequence[Problem], settings: Settings) -
                 single.moved_subset = moved
         elif len(problems) > 1 and inference.uses_subset and not batcher.is_full:
             for single, problem in zip(singles, problems, strict=True):
-                single.final_bound = bound_of(single, inference, problem.data, 0, settings.n_samples)
+                # A number to compare by, not worth losing what was trained.
+                with suppress(NumericalError, torch.linalg.LinAlgError):  # type: ignore[attr-defined]
+                    value = bound_of(single, inference, problem.data, 0, settings.n_samples)
+                    single.final_bound = value if math.isfinite(value) else None
         return [(single.requires_grad_(False).eval(), h) for single, h in zip(singles, histories, strict=True)]
 
     generators, journal = _generators(seeds, settings.device), None
