@@ -55,8 +55,8 @@ def compute(cell: Cell, *, device: str, splits: int = N_SPLITS, compile: bool = 
     Returns
     -------
     dict
-        Every score of `sodgp.metrics.scores` as a list over the splits; ``seconds`` for all of them. A variant that
-        failed has ``error`` instead.
+        Every score of `sodgp.metrics.scores` as a list over the splits, and those of the first member alone under
+        ``one_member``; ``seconds`` for all of them. A variant that failed has ``error`` instead.
     """
     variant = VARIANTS[cell.variant]
     table = load(cell.data)
@@ -76,12 +76,19 @@ def compute(cell: Cell, *, device: str, splits: int = N_SPLITS, compile: bool = 
         return {**record, "error": str(error), "seconds": time.perf_counter() - began}
     record["seconds"] = time.perf_counter() - began
     record["rollbacks"] = sum(model.history_.rollbacks for model in models)
-    scores = []
+    scores, of_one = [], []
     for split, (_, held_out) in enumerate(rows):
         members = models[split * variant.members : (split + 1) * variant.members]
         mixture = GaussianMixture.pool([member.predict_distribution(table.X[held_out]) for member in members])
         scores.append(metrics.scores(table.y[held_out], mixture))
-    return record | {name: [score[name] for score in scores] for name in scores[0]}
+        # An effort may bring members of its own.
+        first = next(iter(getattr(members[0], "members_", members)))
+        of_one.append(metrics.scores(table.y[held_out], first.predict_distribution(table.X[held_out])))
+    return record | _listed(scores) | {"one_member": _listed(of_one)}
+
+
+def _listed(scores: list[dict[str, float]]) -> dict[str, list[float]]:
+    return {name: [score[name] for score in scores] for name in scores[0]}
 
 
 def finished(cell: Cell, out: Path, splits: int | None = None) -> dict[str, Any] | None:

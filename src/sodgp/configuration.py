@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from sodgp.architecture import Initialization
+from sodgp.efforts import EFFORTS, Effort, members_of
 from sodgp.errors import ConfigurationError, NumericalWarning, SubsetSizeWarning
 from sodgp.inference.base import Inference
 from sodgp.inference.dsvi import DoublyStochastic
@@ -54,18 +55,9 @@ _WITH_NOISE_THAT_VARIES = {"tie_label_noise": True, "reselect_every": None, "war
 _WITH_SEPARATE_KERNELS = {"parameterization": "whitened", "reselect_every": None}
 
 
-@dataclass(frozen=True)
-class Effort:
-    """What an effort spends: rows of the subset, steps of training, and rows beside the subset in each of them."""
-
-    subset_size: int
-    max_iter: int
-    batch_rows: int
-
-
-EFFORTS = {"quick": Effort(50, 450, 150), "standard": Effort(100, 1400, 200), "thorough": Effort(200, 3000, 1800)}
-# A step of SoD-VI has at least one row of so many: with less, large data are seen too seldom, and through much noise.
-_ROWS_FOR_ONE = 20
+# A step of SoD-VI has at least one row of so many, up to a limit: with less, large data are seen too seldom, and
+# through much noise.
+_ROWS_FOR_ONE, _MOST_ROWS = 20, 1800
 # Of the other methods, as of the paper.
 BATCH_SIZE = 2000
 
@@ -195,7 +187,7 @@ class Configuration:
         if e.n_threads is not None:
             check_integer("n_threads", e.n_threads, minimum=1)
         dtype = DTYPES[e.dtype]
-        check_choice("effort", e.effort, tuple(EFFORTS))
+        members_of(e)
         max_iter = _checked_steps(e.max_iter, EFFORTS[e.effort])
         return cls(
             inference=e.inference,
@@ -303,7 +295,7 @@ class Configuration:
         if "batch_size" in _UNUSED[self.inference]:
             return n_rest
         if self.batch_size is None and self.inference == "sod":
-            share = min((size + n_rest) // _ROWS_FOR_ONE, EFFORTS["thorough"].batch_rows)
+            share = min((size + n_rest) // _ROWS_FOR_ONE, _MOST_ROWS)
             # As many as the subset has, where somebody asked for a large one.
             return min(max(self.effort.batch_rows, share, size), n_rest)
         batch_size = BATCH_SIZE if self.batch_size is None else self.batch_size

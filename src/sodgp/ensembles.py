@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any, Self
 
-import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
@@ -13,11 +11,10 @@ from sklearn.utils.validation import check_is_fitted
 from sodgp.checkpointing import check_seed_is_kept
 from sodgp.errors import ConfigurationError
 from sodgp.estimators import DeepGPRegressor, copy_of
+from sodgp.pooling import pooled_std
 from sodgp.predictive import GaussianMixture
 from sodgp.replicates import fit_replicates
 from sodgp.validation import check_integer
-
-FloatArray = NDArray[np.float64]
 
 
 class DeepGPEnsemble(MultiOutputMixin, RegressorMixin, BaseEstimator):
@@ -79,10 +76,15 @@ class DeepGPEnsemble(MultiOutputMixin, RegressorMixin, BaseEstimator):
             raise ConfigurationError(f"estimator must be a DeepGPRegressor or None, not {type(base).__name__}.")
         if base.warm_start:
             raise ConfigurationError("the members of an ensemble begin anew at every fit: leave warm_start at False.")
+        if base.n_members not in (None, 1):
+            raise ConfigurationError(
+                f"the members of an ensemble are one model each: leave n_members={base.n_members!r} of estimator at"
+                " None, and give the ensemble that number."
+            )
         count = check_integer("n_members", self.n_members, minimum=1)
         check_seed_is_kept(base.checkpoint, self.random_state)
         seeds = check_random_state(self.random_state).randint(2**31 - 1, size=count)
-        members = [copy_of(base, random_state=int(seed)) for seed in seeds]
+        members = [copy_of(base, n_members=1, random_state=int(seed)) for seed in seeds]
         self._take(fit_replicates(members, [(X, y)] * count, resume=resume))
         return self
 
@@ -111,12 +113,8 @@ class DeepGPEnsemble(MultiOutputMixin, RegressorMixin, BaseEstimator):
         (4,)
         """
         check_is_fitted(self)
-        moments = [member.predict(X, return_std=True) for member in self.members_]
-        means, stds = (np.stack(values) for values in zip(*moments, strict=True))
-        mean: FloatArray = means.mean(0)
-        if not return_std:
-            return mean
-        return mean, np.sqrt((stds**2).mean(0) + means.var(0))
+        mean, std = pooled_std([member.predict(X, return_std=True) for member in self.members_])
+        return (mean, std) if return_std else mean
 
     def predict_distribution(self, X: Any, *, latent: bool = False) -> GaussianMixture:
         """The mixture over members and Monte Carlo samples; see `DeepGPRegressor.predict_distribution`.

@@ -10,6 +10,7 @@ from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
 from sklearn.utils import check_random_state
 
 from sodgp.checkpointing import check_seed_is_kept, plan_for
+from sodgp.efforts import members_of
 from sodgp.errors import ConfigurationError, NumericalError
 from sodgp.model import DeepGP
 from sodgp.prediction import Predictions
@@ -91,9 +92,9 @@ class DeepGPRegressor(Preparation, Predictions, MultiOutputMixin, RegressorMixin
         1 / (N + 1) after N training rows where `predictive_weight` is above 0, which makes models surer of themselves
         than N rows can warrant, else 0. Not used in training: `set_params` changes it without a new fit.
     effort : {"quick", "standard", "thorough"}, default="standard"
-        What the time affords: a subset of 50, 100 or 200 rows, 450, 1,400 or 3,000 steps, and 150, 200 or 1,800 rows
-        beside the subset in a step, where `subset_size`, `max_iter` and `batch_size` are None. Everything else is the
-        same.
+        What the time affords: a subset of 50, 100 or 200 rows, 450, 1,400 or 2,000 steps, 150, 200 or 500 rows beside
+        the subset in a step, and 1, 1 or 4 members, where `subset_size`, `max_iter`, `batch_size` and `n_members` are
+        None. Everything else is the same.
     max_iter : int or None, default=None
         Steps of Adam; None takes those of `effort`.
     batch_size : int or None, default=None
@@ -104,6 +105,10 @@ class DeepGPRegressor(Preparation, Predictions, MultiOutputMixin, RegressorMixin
     schedule : {"cosine", "constant"} or function, default="cosine"
         ``"cosine"`` holds the learning rate for half of the run and then lets it fall to one hundredth. A function
         takes the iteration, counted from 1, to a positive factor of `learning_rate`; it is not stored in model files.
+    n_members : int or None, default=None
+        Models from different seeds (and subsets), trained in one program, whose predictions are one mixture: surer
+        means, and intervals that know where the models disagree. None takes those of `effort` for ``"sod"`` with a
+        kernel given by name, unless `n_restarts`, `warm_start` or `validation_fraction` ask for one model; else 1.
     n_restarts : int, default=1
         Fits from different seeds (and subsets), trained in one program; the one with the best bound is kept.
     warm_start : bool, default=False
@@ -155,7 +160,9 @@ class DeepGPRegressor(Preparation, Predictions, MultiOutputMixin, RegressorMixin
     subset_size_reason_ : str
         With ``subset_size="auto"``: what was chosen and why.
     n_parameters_ : int
-        Numbers that were trained.
+        Numbers that were trained, those of all members together.
+    members_ : list of DeepGPRegressor
+        With several members: each of them, fitted. The other attributes are those of the first.
     diagnostics_ : sodgp.inference.diagnostics.SamplerDiagnostics
         For ``"sghmc"``: effective sample size, R-hat, temperature and step size.
     validation_indices_ : ndarray of shape [V]
@@ -205,6 +212,7 @@ class DeepGPRegressor(Preparation, Predictions, MultiOutputMixin, RegressorMixin
         max_iter: int | None = None,
         batch_size: int | None = None,
         learning_rate: float = 0.03,
+        n_members: int | None = None,
         n_restarts: int = 1,
         warm_start: bool = False,
         compile: bool = False,
@@ -248,6 +256,7 @@ class DeepGPRegressor(Preparation, Predictions, MultiOutputMixin, RegressorMixin
         self.max_iter = max_iter
         self.batch_size = batch_size
         self.learning_rate = learning_rate
+        self.n_members = n_members
         self.n_restarts = n_restarts
         self.warm_start = warm_start
         self.compile = compile
@@ -296,7 +305,7 @@ class DeepGPRegressor(Preparation, Predictions, MultiOutputMixin, RegressorMixin
             When training needs more memory than there is; the message says how much.
         NumericalError
             When training ran away and could not be brought back; the last good parameters are kept in ``model_`` (with
-            several restarts, nothing is kept).
+            several restarts or members, nothing is kept).
         CheckpointError
             The checkpoint to resume from belongs to other data or options, nothing can be written to its folder, or an
             unfinished fit there would be lost.
@@ -308,8 +317,12 @@ class DeepGPRegressor(Preparation, Predictions, MultiOutputMixin, RegressorMixin
         >>> DeepGPRegressor(n_layers=1, max_iter=5).fit(X, np.sign(X[:, 0])).n_iter_
         5
         """
+        count = members_of(self)
         if check_integer("n_restarts", self.n_restarts, minimum=1) > 1:
             return self._fit_restarts(X, y, noise_variance, resume)
+        if count > 1:
+            fit_replicates([self], [(X, y, noise_variance)], resume=resume)
+            return self
         before = dict(vars(self))
         try:
             plan = plan_for(self, resume)
@@ -335,26 +348,40 @@ class DeepGPRegressor(Preparation, Predictions, MultiOutputMixin, RegressorMixin
                 f"warm_start=True continues one fit, and n_restarts={self.n_restarts} begins several anew; use one of"
                 " the two."
             )
-        check_seed_is_kept(self.checkpoint, self.random_state)
-        seeds = check_random_state(self.random_state).randint(2**31 - 1, size=self.n_restarts)
-        tries = [copy_of(self, n_restarts=1, random_state=int(seed)) for seed in seeds]
+        tries = self._from_other_seeds(self.n_restarts)
         try:
             fit_replicates(tries, [(X, y, noise_variance)] * len(tries), resume=resume)
         except NumericalError:
             self.__dict__.pop("model_", None)
             raise
-        # Nothing of an earlier fit may be left; the tries are other objects.
-        for name in (*OPTIONAL_ATTRIBUTES, "feature_names_in_"):
-            self.__dict__.pop(name, None)
         # The bound is a Monte Carlo estimate: the last few entries together tell more than the last one, and one over
         # more rows than a step has tells more than they do.
-        self.restart_bounds_ = [
+        bounds = [
             float(np.mean(attempt.history_.bound[-5:])) if attempt._final_bound is None else attempt._final_bound
             for attempt in tries
         ]
-        best = tries[int(np.argmax(self.restart_bounds_))]
+        self._be(tries[int(np.argmax(bounds))])
+        self.restart_bounds_ = bounds
+        return self
+
+    def _from_other_seeds(self, count: int) -> list[DeepGPRegressor]:
+        """Estimators of one model each, which differ in their seeds."""
+        check_seed_is_kept(self.checkpoint, self.random_state)
+        seeds = check_random_state(self.random_state).randint(2**31 - 1, size=count)
+        return [copy_of(self, n_restarts=1, n_members=1, random_state=int(seed)) for seed in seeds]
+
+    def _be(self, other: DeepGPRegressor) -> None:
+        """Take over what the fit of another estimator left behind; nothing of an earlier one may stay."""
+        for name in (*OPTIONAL_ATTRIBUTES, "feature_names_in_"):
+            self.__dict__.pop(name, None)
         options = self.get_params(deep=False)
-        self.__dict__.update({name: value for name, value in vars(best).items() if name not in options})
+        self.__dict__.update({name: value for name, value in vars(other).items() if name not in options})
+
+    def _take(self, members: list[DeepGPRegressor]) -> Self:
+        """Predict as the mixture of these fitted members."""
+        self._be(members[0])
+        self.members_ = members
+        self.n_parameters_: int = sum(member.n_parameters_ for member in members)
         return self
 
     def _finish(self, model: DeepGP, history: History) -> Self:

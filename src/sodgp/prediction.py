@@ -21,12 +21,15 @@ from sodgp.inference.base import Inference
 from sodgp.model import DeepGP
 from sodgp.option_checks import checked_outliers
 from sodgp.outliers import OUTLIER_SCALE, widening
+from sodgp.pooling import pooled_covariance, pooled_draws, pooled_std
 from sodgp.predictive import GaussianMixture
 from sodgp.validation import check_integer, check_predict_data, cpu_threads
 
 FloatArray = NDArray[np.float64]
 
 _MAX_JOINT_ROWS = 1000
+# Options that a prediction uses, and that may change after a fit.
+_OF_PREDICTION = ("n_predict_samples", "outlier_probability", "n_threads")
 
 
 class Fitted:
@@ -44,7 +47,7 @@ class Fitted:
 
 
 class Predictions(Fitted):
-    """What a fitted `DeepGPRegressor` can say about new rows."""
+    """What a fitted `DeepGPRegressor` can say about new rows; one of several members, what their mixture says."""
 
     outlier_probability: float | None
     n_threads: int | None
@@ -80,6 +83,12 @@ class Predictions(Fitted):
         """
         if return_std and return_cov:
             raise InputError("ask for return_std or return_cov, not for both: cov has the variances on its diagonal.")
+        members = self._members()
+        if members and return_cov:
+            return pooled_covariance([member.predict(X, return_cov=True) for member in members])
+        if members:
+            mean, std = pooled_std([member.predict(X, return_std=True) for member in members])
+            return (mean, std) if return_std else mean
         if return_cov:
             return self._joint_moments(X)
         parts = [(d.mean, d.std) if return_std else (d.mean,) for d in self._mixtures(X, latent=False)]
@@ -111,6 +120,9 @@ class Predictions(Fitted):
         >>> bool((model.predict_distribution(X, latent=True).std < model.predict_distribution(X).std).all())
         True
         """
+        members = self._members()
+        if members:
+            return GaussianMixture.pool([member.predict_distribution(X, latent=latent) for member in members])
         return GaussianMixture.concatenate(list(self._mixtures(X, latent=latent, keep=True)))
 
     def sample_y(self, X: Any, n_samples: int = 1, random_state: Any = 0, *, latent: bool = False) -> FloatArray:
@@ -141,6 +153,9 @@ class Predictions(Fitted):
         check_is_fitted(self)
         count = check_integer("n_samples", n_samples, minimum=1)
         seed = int(check_random_state(random_state).randint(2**31 - 1))
+        members = self._members()
+        if members:
+            return pooled_draws(members, X, count, seed, latent=latent)
         mean, covariance = self._joint(X, seed, count, noise=None if latent else self.model_.drawn_noise_at)
         values, vectors = torch.linalg.eigh(covariance)
         normal = torch.randn(*mean.mT.shape, generator=torch.Generator().manual_seed(seed + 1), dtype=torch.float64)[
@@ -150,6 +165,12 @@ class Predictions(Fitted):
         scaled = draws.permute(2, 1, 0).numpy() * self._y_scaler.scale_[:, None] + self._y_scaler.mean_[:, None]
         scaled = scaled[:, 0] if self._y_is_vector else scaled
         return scaled if latent or not self._outliers else self._with_outliers(X, scaled, seed + 2)
+
+    def _members(self) -> list[Any]:
+        """The models that predict together, with the present options of this one; none for a single model."""
+        check_is_fitted(self)
+        options = {name: getattr(self, name) for name in _OF_PREDICTION}
+        return [member.set_params(**options) for member in getattr(self, "members_", ())]
 
     def _with_outliers(self, X: Any, draws: FloatArray, seed: int) -> FloatArray:
         """Draws [..., n] of y with outliers in place of some, each on its own."""

@@ -40,6 +40,7 @@ OPTIONAL_ATTRIBUTES = (
     "subset_size_reason_",
     "subset_indices_",
     "diagnostics_",
+    "members_",
 )
 
 

@@ -12,6 +12,7 @@ before anything is made of it: the code below knows the present format only.
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import itertools
 from collections.abc import Callable, Mapping
@@ -32,6 +33,7 @@ from sodgp.inference.base import Inference
 from sodgp.inference.sghmc import StochasticGradientHMC
 from sodgp.io import FORMAT_VERSION, Record, check_destination, read_record, write_record
 from sodgp.kernels import KernelSpec
+from sodgp.member_records import gathered, parted
 from sodgp.model import DeepGP
 from sodgp.record_fields import (
     check_whole,
@@ -90,9 +92,9 @@ def to_record(estimator: Any) -> Record:
     import sodgp
 
     check_is_fitted(estimator)
+    if hasattr(estimator, "members_"):
+        return _of_members(estimator)
     model: Any = estimator.model_
-    feature_names = getattr(estimator, "feature_names_in_", None)
-    target_names = getattr(estimator, "target_names_", None)
     info = {
         "library_version": sodgp.__version__,
         "estimator": type(estimator).__name__,
@@ -105,8 +107,8 @@ def to_record(estimator: Any) -> Record:
         "n_rows": int(np.max(estimator._x_scaler.n_samples_seen_)),
         "n_held_out": int(getattr(estimator, "_n_held_out", 0)),
         "y_is_vector": bool(estimator._y_is_vector),
-        "feature_names": None if feature_names is None else [str(name) for name in feature_names],
-        "target_names": None if target_names is None else [str(name) for name in target_names],
+        "feature_names": _names(estimator, "feature_names_in_"),
+        "target_names": _names(estimator, "target_names_"),
         "predict_seed": int(estimator._predict_seed),
         "history": dataclasses.asdict(estimator.history_),
         "diagnostics": encode_diagnostics(getattr(estimator, "diagnostics_", None)),
@@ -129,6 +131,41 @@ def to_record(estimator: Any) -> Record:
     return record
 
 
+def _of_members(estimator: Any) -> Record:
+    """The record of an estimator whose members predict together."""
+    if estimator.n_members not in (None, len(estimator.members_)):
+        raise ModelFileError("n_members was changed after fit; fit the estimator again, then save it.")
+    options = estimator.get_params(deep=False)
+    parts = []
+    for member in estimator.members_:
+        # As it is said now, where an option was changed after the fit; a member's seed is its own.
+        kept = {"random_state": member.random_state, "n_members": 1}
+        parts.append(copy.copy(member).set_params(**{**options, **kept}))
+    together = gathered([to_record(part) for part in parts])
+    dims = [int(layer.mean.weight.shape[-2]) for layer in estimator.model_.layers]
+    info = {name: together.info["members"][0][name] for name in ("library_version", "estimator")}
+    info["parameters"] = encode_parameters(estimator, dims)
+    info["target_names"] = _names(estimator, "target_names_")
+    return Record({**info, **together.info}, together.tensors)
+
+
+def _from_members(cls: type[E], record: Record) -> E:
+    """An estimator whose members predict together, from its record."""
+    info = record.info
+    estimator: Any = cls(**decode_parameters(cls, typed(info, "parameters", dict)))
+    _device(estimator)
+    members = parted(record, lambda part: from_record(cls, part))
+    try:
+        Configuration.from_estimator(estimator)
+    except (ConfigurationError, OverflowError) as error:
+        raise ModelFileError(str(error)) from error
+    if estimator.n_members not in (None, len(members)):
+        refuse("n_members", f"{estimator.n_members} in the options, with {len(members)} members")
+    estimator._take(members)
+    _take_names(estimator, info, "target_names", "target_names_", estimator.model_.n_outputs)
+    return estimator
+
+
 def from_record(cls: type[E], record: Record) -> E:
     """An estimator of class `cls` from its record, on the device it asks for, or on the CPU where that is missing.
 
@@ -139,6 +176,8 @@ def from_record(cls: type[E], record: Record) -> E:
     """
     info, tensors = _upgraded(record.info), record.tensors
     check_kind(info, cls)
+    if "members" in info:
+        return _from_members(cls, record)
     # A file from before outliers were thought of predicts as it did.
     estimator: Any = cls(**{"outlier_probability": 0.0, **decode_parameters(cls, typed(info, "parameters", dict))})
     device = _device(estimator)
@@ -179,13 +218,8 @@ def from_record(cls: type[E], record: Record) -> E:
     estimator.n_iter_ = estimator.history_.iteration[-1] if estimator.history_.iteration else 0
     estimator.n_parameters_ = model.n_parameters
     estimator.n_features_in_ = D
-    for name, attribute, count in (("feature_names", "feature_names_in_", D), ("target_names", "target_names_", P)):
-        values = info.get(name)
-        if values is None:
-            continue
-        if not isinstance(values, list) or len(values) != count or not all(isinstance(v, str) for v in values):
-            refuse(name, f"not {count} names")
-        setattr(estimator, attribute, np.array(values, dtype=object))
+    _take_names(estimator, info, "feature_names", "feature_names_in_", D)
+    _take_names(estimator, info, "target_names", "target_names_", P)
     _take_notes(estimator, info)
     return estimator
 
@@ -196,6 +230,21 @@ def check_kind(info: Mapping[str, Any], cls: type) -> None:
     if found != cls.__name__:
         advice = f" Load it with {found}.load." if found in ("DeepGPRegressor", "DeepGPEnsemble") else ""
         raise ModelFileError(f"it holds a {found!s:.60}, not a {cls.__name__}.{advice}")
+
+
+def _names(estimator: Any, attribute: str) -> list[str] | None:
+    found = getattr(estimator, attribute, None)
+    return None if found is None else [str(name) for name in found]
+
+
+def _take_names(estimator: Any, info: Mapping[str, Any], entry: str, attribute: str, count: int) -> None:
+    """Names of columns, where the file has them."""
+    values = info.get(entry)
+    if values is None:
+        return
+    if not isinstance(values, list) or len(values) != count or not all(isinstance(v, str) for v in values):
+        refuse(entry, f"not {count} names")
+    setattr(estimator, attribute, np.array(values, dtype=object))
 
 
 def _take_notes(estimator: Any, info: Mapping[str, Any]) -> None:

@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 from sodgp.checkpointing import check_seed_is_kept, plan_for
+from sodgp.efforts import members_of
 from sodgp.errors import ConfigurationError, NumericalError
 from sodgp.inference.base import Inference
 from sodgp.resources import enough_for_training
@@ -55,7 +56,8 @@ def fit_replicates(
     Returns
     -------
     list of DeepGPRegressor
-        The same estimators, fitted; each has the result that it would have had alone, to rounding.
+        The same estimators, fitted; each has the result that it would have had alone, to rounding. Those of several
+        members have them all in that program.
 
     Raises
     ------
@@ -90,6 +92,9 @@ def fit_replicates(
             "validation_fraction is for single fits, not for n_restarts, ensembles and replicates, which train in one"
             " program; leave it at None."
         )
+    count = members_of(estimators[0])
+    if count > 1:
+        return _fit_members(estimators, count, data, capture=capture, resume=resume)
     before = [dict(vars(estimator)) for estimator in estimators]
     try:
         for estimator in estimators:
@@ -112,3 +117,17 @@ def fit_replicates(
             estimator.__dict__ = state
         raise
     return [estimator._finish(*result) for estimator, result in zip(estimators, fitted, strict=True)]
+
+
+def _fit_members(estimators: Sequence[Any], count: int, data: Sequence[tuple[Any, ...]], **options: Any) -> list[Any]:
+    """Fit the members of every estimator, all in one program."""
+    groups = [estimator._from_other_seeds(count) for estimator in estimators]
+    members = [member for group in groups for member in group]
+    try:
+        fit_replicates(members, [values for values in data for _ in range(count)], **options)
+    except NumericalError:
+        # Nothing of an earlier fit may be left: a failed one has no model.
+        for estimator in estimators:
+            estimator.__dict__.pop("model_", None)
+        raise
+    return [estimator._take(group) for estimator, group in zip(estimators, groups, strict=True)]

@@ -29,10 +29,16 @@ def target_names(model: DeepGPRegressor) -> list[str]:
 def noise_std(model: DeepGPRegressor) -> list[float]:
     """Standard deviation of the observation noise of every target, in original units; a typical one where it varies.
 
-    With heavy tails, of all levels together.
+    With heavy tails, of all levels together; of several members, of their mixture.
     """
-    roots = model.model_.mean_noise_variance.sqrt().flatten().tolist()
-    return [float(root * scale) for root, scale in zip(roots, model._y_scaler.scale_, strict=True)]
+    variances = [one.model_.mean_noise_variance.flatten().cpu().numpy() for one in members(model)]
+    roots = np.sqrt(np.mean(variances, axis=0)) * model._y_scaler.scale_
+    return [float(root) for root in roots]
+
+
+def members(model: DeepGPRegressor) -> list[DeepGPRegressor]:
+    """The models that predict together, or the one that there is."""
+    return getattr(model, "members_", [model])
 
 
 def n_training_rows(model: DeepGPRegressor) -> int:
@@ -53,10 +59,11 @@ def describe(model: DeepGPRegressor) -> dict[str, Any]:
     dict
         ``method``, ``n_layers``, ``widths`` (outputs of every layer), ``kernel``, ``inputs``, ``targets``, ``rows``,
         ``subset_rows`` (inducing points of a layer), ``separate_kernels`` (of the first layer's outputs),
-        ``outlier_probability`` (of predictions), ``parameters``, ``objective`` (``"bound"``, or ``"predictive"``
-        where the weight of the predictive density is above 0) and its value ``bound`` (nats), ``iterations``,
-        ``stopped``, ``rollbacks``, ``jitter_climbs``, ``bad_gradients``, ``safeguards`` (these three in words),
-        ``seconds`` of training, ``noise_std`` of every target, and ``options``, the estimator's arguments.
+        ``outlier_probability`` (of predictions), ``members``, ``parameters`` (of all of them), ``objective``
+        (``"bound"``, or ``"predictive"`` where the weight of the predictive density is above 0) and its value
+        ``bound`` (nats; of the first member), ``iterations``, ``stopped``, ``rollbacks``, ``jitter_climbs``,
+        ``bad_gradients``, ``safeguards`` (these three in words), ``seconds`` of training, ``noise_std`` of every
+        target, and ``options``, the estimator's arguments.
 
     Examples
     --------
@@ -82,6 +89,7 @@ def describe(model: DeepGPRegressor) -> dict[str, Any]:
         "subset_rows": int(layers[0].q_mean.shape[-2]),
         "separate_kernels": model.model_.has_separate_kernels,
         "outlier_probability": model._outliers,
+        "members": len(members(model)),
         "parameters": int(model.n_parameters_),
         "objective": "predictive" if getattr(model._method, "predictive_weight", 0.0) else "bound",
         "bound": history.bound[-1] if history.bound else None,

@@ -164,7 +164,7 @@ OPTIONS: Final[dict[str, Option]] = {
     "jitter": Option(JITTER, "Added to covariance diagonals, relative to their mean", "1e-6, float32: 1e-4"),
     "effort": Option(
         TEXT,
-        "quick, standard or thorough: rows of the subset, steps and rows in a step, where these are not given",
+        "quick, standard or thorough: rows of the subset, steps, rows in a step and members, where these are not given",
         "standard",
         choices=("quick", "standard", "thorough"),
     ),
@@ -189,6 +189,9 @@ OPTIONS: Final[dict[str, Option]] = {
         "That a row is unlike those seen in training; its law is then ten times as wide",
         "1 / (rows + 1) where predictive weight is above 0, else 0",
         panel=_TRAINING,
+    ),
+    "n_members": Option(
+        INTEGER, "Models from different seeds that predict as one mixture", "1, or by --effort", panel=_TRAINING
     ),
     "n_restarts": Option(INTEGER, "Fits from different seeds; the best is kept", "1", panel=_TRAINING),
     "validation_fraction": Option(

@@ -146,7 +146,8 @@ def fit(
     given = dict(file.options)
     if "effort" in options:
         # A flag wins over the file, also over the numbers that it stands for.
-        given = {name: value for name, value in given.items() if name not in ("max_iter", "subset_size", "batch_size")}
+        stood_for = ("max_iter", "subset_size", "batch_size", "n_members")
+        given = {name: value for name, value in given.items() if name not in stood_for}
     arguments = as_arguments({"random_state": 0, **given, **options})
     model: Any = DeepGPRegressor(**arguments)
     steps = Configuration.from_estimator(model).max_iter
@@ -352,10 +353,12 @@ def _print_summary(about: dict[str, Any]) -> None:
     _line("inputs", f"{count} ({shown})")
     _line("targets", ", ".join(about["targets"]))
     _line("rows", f"{about['rows']:,}, {about['subset_rows']} in the subset")
-    _line("parameters", f"{about['parameters']:,}")
+    several = about["members"] > 1
+    _line("parameters", f"{about['parameters']:,}" + (f" of {about['members']} members" if several else ""))
     if about["bound"] is not None:
         label = "bound" if about["objective"] == "bound" else "objective"
-        _line(label, f"{about['bound']:.2f} nats after {about['iterations']} steps ({about['stopped']})")
+        whose = ", the first member" if several else ""
+        _line(label, f"{about['bound']:.2f} nats after {about['iterations']} steps ({about['stopped']}{whose})")
     _line("safeguards", about["safeguards"])
     varies = about["options"].get("noise") == "heteroscedastic"
     _line(

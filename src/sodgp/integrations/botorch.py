@@ -63,7 +63,8 @@ class DeepGPModel(Model):
         Noise variances of the observations, where they are known; else one noise for all is trained.
     estimator : DeepGPRegressor, optional
         The options of the model, `n_predict_samples` being the number T of mixture components. It is not changed. None
-        is `default_estimator`. Where its `subset_size` is None all rows are in the subset, up to 64.
+        is `default_estimator`. Where its `subset_size` is None all rows are in the subset, up to 64. It has one member,
+        whatever its `effort` says.
     input_transform : botorch InputTransform, optional
         Applied to every X; inputs are standardised inside anyway.
     outcome_transform : botorch OutcomeTransform, optional
@@ -108,6 +109,10 @@ class DeepGPModel(Model):
         template = default_estimator() if estimator is None else estimator
         if not isinstance(template, DeepGPRegressor):
             raise ConfigurationError(f"estimator must be a DeepGPRegressor or None, not {type(template).__name__}.")
+        if template.n_members not in (None, 1):
+            raise ConfigurationError(
+                f"a model for BoTorch has one member: leave n_members={template.n_members!r} at None."
+            )
         self.template, self.refit_iter = template, refit_iter
         if input_transform is not None:
             self.input_transform = input_transform
@@ -119,7 +124,7 @@ class DeepGPModel(Model):
         self._fantasy_shape = torch.Size()
         self._outputs: list[int] | None = None
         self._set_data(train_X, train_Y, train_Yvar)
-        fresh = copy_of(template, subset_size=self._subset_size(train_X.shape[-2]))
+        fresh = copy_of(template, subset_size=self._subset_size(train_X.shape[-2]), n_members=1)
         self._set_estimators([fresh.fit(*values) for values in self._data_sets()])
         self.eval()
 

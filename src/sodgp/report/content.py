@@ -17,7 +17,7 @@ from sodgp.estimators import DeepGPRegressor, copy_of
 from sodgp.evaluation import Evaluation, Score, evaluate, joined
 from sodgp.report.findings import Facts, Finding, find
 from sodgp.report.measures import Column, Importance, columns_of, importance_of, outside_training, shared_rows, take
-from sodgp.summary import describe, target_names
+from sodgp.summary import describe, members, target_names
 
 FloatArray = NDArray[np.float64]
 
@@ -205,6 +205,7 @@ def cross_validated(
         # The folds have fewer rows, and are still the same model, trained on the same objective.
         same = {"predictive_weight": getattr(model._method, "predictive_weight", None)}
         same |= {"separate_kernels": model.model_.has_separate_kernels}
+        same |= {"n_members": len(members(model))}
         member = copy_of(model, callbacks=told, checkpoint=None, warm_start=False, **same)
         member.fit(take(X, train), observed[train, 0] if model._y_is_vector else observed[train])
         parts.append(evaluate(member, take(X, test), observed[test], targets=targets or target_names(model)))

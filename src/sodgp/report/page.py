@@ -206,6 +206,7 @@ def _some(columns: Sequence[Column]) -> list[Column]:
 
 def _model(report: Report, pictures: dict[str, list[Picture]]) -> str:
     about = report.about
+    members = about["members"]
     objective = "bound" if about["objective"] == "bound" else "objective"
     value = "-" if about["bound"] is None else f"{about['bound']:.2f} nats"
     seconds = "" if about["seconds"] is None else f", {about['seconds']:.1f} s"
@@ -215,7 +216,7 @@ def _model(report: Report, pictures: dict[str, list[Picture]]) -> str:
         ("kernel", about["kernel"] + (", for each output of the first layer" if about["separate_kernels"] else "")),
         ("training rows", f"{about['rows']:,}"),
         ("inducing points", f"{about['subset_rows']:,} in each layer"),
-        ("trained numbers", f"{about['parameters']:,}"),
+        ("trained numbers", f"{about['parameters']:,}" + (f" of {members} members" if members > 1 else "")),
         (objective, f"{value} after {about['iterations']:,} steps{seconds} ({about['stopped']})"),
         ("numerical safeguards", about["safeguards"]),
         (
@@ -233,7 +234,13 @@ def _model(report: Report, pictures: dict[str, list[Picture]]) -> str:
         if report.folds
         else ""
     )
-    return _section("model", "Model and training", body + folds + _pictures(shown))
+    first = (
+        f'<p class="note">Predictions are those of {members} members together; {objective}, training and layers are'
+        " shown of the first.</p>"
+        if members > 1
+        else ""
+    )
+    return _section("model", "Model and training", body + first + folds + _pictures(shown))
 
 
 def _options(report: Report) -> str:

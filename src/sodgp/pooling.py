@@ -1,0 +1,57 @@
+"""Predictions of several models as those of their equal mixture."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["pooled_covariance", "pooled_draws", "pooled_std"]
+
+FloatArray = NDArray[np.float64]
+
+
+def pooled_std(moments: Sequence[tuple[FloatArray, FloatArray]]) -> tuple[FloatArray, FloatArray]:
+    """Mean and standard deviation of the mixture, from those of its members.
+
+    Examples
+    --------
+    >>> mean, std = pooled_std([(np.array([0.0]), np.array([3.0])), (np.array([8.0]), np.array([3.0]))])
+    >>> mean.tolist(), std.tolist()  # 3^2 within and 4^2 between the members
+    ([4.0], [5.0])
+    """
+    means, stds = (np.stack(values) for values in zip(*moments, strict=True))
+    return means.mean(0), np.sqrt((stds**2).mean(0) + means.var(0))
+
+
+def pooled_covariance(moments: Sequence[tuple[FloatArray, FloatArray]]) -> tuple[FloatArray, FloatArray]:
+    """Mean [N] or [N, P] and covariance [N, N] or [P, N, N] of the mixture, from those of its members.
+
+    Examples
+    --------
+    >>> parts = [(np.array([0.0, 0.0]), np.eye(2)), (np.array([2.0, 4.0]), np.eye(2))]
+    >>> pooled_covariance(parts)[1].tolist()
+    [[2.0, 2.0], [2.0, 5.0]]
+    """
+    means, covariances = (np.stack(values) for values in zip(*moments, strict=True))
+    # Rows last, so that a matrix product is over members: [N, K] or [P, N, K].
+    centred = np.moveaxis(means - means.mean(0), (0, 1), (-1, -2))
+    return means.mean(0), covariances.mean(0) + centred @ np.swapaxes(centred, -1, -2) / len(means)
+
+
+def pooled_draws(members: Sequence[Any], X: Any, n_samples: int, seed: int, *, latent: bool) -> FloatArray:
+    """Draws [..., n_samples] of whole functions, each from a member that was drawn first."""
+    rng = np.random.default_rng(seed)
+    whose = rng.integers(len(members), size=n_samples)
+    seeds = rng.integers(2**31 - 1, size=len(members))
+    parts = {
+        number: members[number].sample_y(X, int((whose == number).sum()), int(seeds[number]), latent=latent)
+        for number in np.unique(whose)
+    }
+    first = next(iter(parts.values()))
+    draws = np.empty((*first.shape[:-1], n_samples))
+    for number, values in parts.items():
+        draws[..., whose == number] = values
+    return draws

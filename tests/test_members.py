@@ -1,0 +1,321 @@
+"""Several models from different seeds that predict as one mixture."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from sodgp import DeepGPEnsemble, DeepGPRegressor, fit_replicates
+from sodgp.efforts import EFFORTS, members_of
+from sodgp.errors import ConfigurationError, InputError, ModelFileError, NumericalError
+from sodgp.io import read_record, write_record
+from sodgp.pooling import pooled_covariance, pooled_draws
+from sodgp.predictive import GaussianMixture
+from sodgp.report.content import cross_validated
+from sodgp.summary import describe, noise_std
+
+RNG = np.random.default_rng(0)
+X = RNG.uniform(-1, 1, (40, 2))
+Y = np.sign(X[:, 0]) + 0.1 * RNG.normal(size=40)
+NEW = RNG.uniform(-1, 1, (7, 2))
+
+
+def make(**options) -> DeepGPRegressor:
+    return DeepGPRegressor(**{"n_layers": 2, "subset_size": 8, "max_iter": 10, "random_state": 0, **options})
+
+
+@pytest.fixture(scope="module")
+def three() -> DeepGPRegressor:
+    return make(n_members=3).fit(X, Y)
+
+
+@pytest.fixture(scope="module")
+def two_targets() -> DeepGPRegressor:
+    return make(n_members=2).fit(X, np.column_stack([Y, X.sum(1)]))
+
+
+def test_each_member_is_the_fit_of_its_seed(three):
+    assert len({member.random_state for member in three.members_}) == 3
+    for member in three.members_:
+        alone = make(random_state=member.random_state).fit(X, Y)
+        np.testing.assert_allclose(member.predict(NEW), alone.predict(NEW), rtol=1e-6)
+        assert member.subset_indices_.tolist() == alone.subset_indices_.tolist()
+
+
+def test_predictions_are_those_of_the_mixture(three):
+    mixture = GaussianMixture.pool([member.predict_distribution(NEW) for member in three.members_])
+    together = three.predict_distribution(NEW)
+    assert together.n_components == mixture.n_components == 3 * 50
+    np.testing.assert_allclose(together.log_prob(Y[:7]), mixture.log_prob(Y[:7]))
+    mean, std = three.predict(NEW, return_std=True)
+    np.testing.assert_allclose(mean, mixture.mean)
+    np.testing.assert_allclose(std, mixture.std)
+    np.testing.assert_allclose(three.predict(NEW), mixture.mean)
+    assert three.predict_distribution(NEW, latent=True).std.max() < std.max()
+
+
+def test_a_mixture_is_never_worse_than_its_members_are_on_average(three):
+    """By the convexity of both scores: what the option is for."""
+    truth = np.sign(NEW[:, 0])
+    each = [member.predict_distribution(NEW) for member in three.members_]
+    together = three.predict_distribution(NEW)
+    assert together.log_prob(truth).mean() >= np.mean([one.log_prob(truth).mean() for one in each])
+    assert together.crps(truth).mean() <= np.mean([one.crps(truth).mean() for one in each])
+
+
+@pytest.mark.parametrize("name", ["three", "two_targets"])
+def test_joint_covariances_have_the_law_of_total_covariance(name, request):
+    model = request.getfixturevalue(name)
+    parts = [member.predict(NEW, return_cov=True) for member in model.members_]
+    mean, covariance = model.predict(NEW, return_cov=True)
+    means, within = (np.stack(values) for values in zip(*parts, strict=True))
+    np.testing.assert_allclose(mean, means.mean(0))
+    if means.ndim == 2:
+        means, within, covariance = means[..., None], within[:, None], covariance[None]
+    for output in range(means.shape[-1]):
+        between = np.cov(means[..., output].T, bias=True)
+        np.testing.assert_allclose(covariance[output], within[:, output].mean(0) + between, atol=1e-12)
+
+
+def test_draws_have_the_moments_of_the_mixture(three):
+    draws = three.sample_y(NEW, n_samples=3000, random_state=1)
+    mean, std = three.predict(NEW, return_std=True)
+    assert draws.shape == (7, 3000)
+    np.testing.assert_allclose(draws.mean(1), mean, atol=5 * std.max() / np.sqrt(3000))
+    np.testing.assert_allclose(draws.std(1), std, rtol=0.1)
+    again = three.sample_y(NEW, n_samples=3000, random_state=1)
+    np.testing.assert_array_equal(draws, again)
+
+
+def test_draws_come_from_all_members(three):
+    def far(offset):
+        return type("Member", (), {"sample_y": lambda self, X, n, seed, latent: np.full((len(X), n), offset)})()
+
+    draws = pooled_draws([far(0.0), far(1.0), far(2.0)], NEW, 3000, 0, latent=True)
+    np.testing.assert_allclose([(draws[0] == k).mean() for k in range(3)], 1 / 3, atol=0.05)
+    assert (draws == draws[:1]).all(), "rows of one draw belong to one member"
+
+
+def test_covariances_of_members_that_disagree():
+    parts = [(np.array([[0.0, 1.0]]), np.ones((2, 1, 1))), (np.array([[2.0, 1.0]]), np.ones((2, 1, 1)))]
+    mean, covariance = pooled_covariance(parts)
+    assert mean.tolist() == [[1.0, 1.0]]
+    assert covariance.ravel().tolist() == [2.0, 1.0]
+
+
+def test_several_targets(two_targets):
+    assert two_targets.predict(NEW).shape == (7, 2)
+    assert two_targets.sample_y(NEW, 3).shape == (7, 2, 3)
+    assert len(noise_std(two_targets)) == 2
+
+
+def test_options_of_a_prediction_hold_for_all_members(three):
+    model = pickle.loads(pickle.dumps(three))
+    model.set_params(n_predict_samples=4, outlier_probability=0.3)
+    assert model.predict_distribution(NEW).n_components == 12
+    assert model.predict(NEW, return_std=True)[1].min() > three.predict(NEW, return_std=True)[1].min()
+
+
+def test_the_estimator_shows_its_first_member_and_counts_all(three):
+    first = three.members_[0]
+    assert three.model_ is first.model_
+    assert three.n_parameters_ == 3 * first.n_parameters_
+    about = describe(three)
+    assert about["members"] == 3
+    assert about["parameters"] == three.n_parameters_
+    assert describe(first)["members"] == 1
+    variances = [noise_std(member)[0] ** 2 for member in three.members_]
+    np.testing.assert_allclose(noise_std(three)[0] ** 2, np.mean(variances))
+
+
+def test_a_new_fit_forgets_the_members():
+    model = make(n_members=2, max_iter=2).fit(X, Y)
+    model.set_params(n_members=1).fit(X, Y)
+    assert not hasattr(model, "members_")
+    model.set_params(n_members=2).fit(X, Y)
+    model.set_params(n_members=None, n_restarts=2).fit(X, Y)
+    assert not hasattr(model, "members_")
+    assert len(model.restart_bounds_) == 2
+    model.set_params(n_restarts=1, n_members=2).fit(X, Y)
+    assert not hasattr(model, "restart_bounds_")
+
+
+@pytest.mark.parametrize(
+    ("options", "members"),
+    [
+        ({}, 1),
+        ({"effort": "quick"}, 1),
+        ({"effort": "thorough"}, EFFORTS["thorough"].members),
+        ({"effort": "thorough", "n_members": 1}, 1),
+        ({"effort": "thorough", "n_restarts": 2}, 1),
+        ({"effort": "thorough", "warm_start": True}, 1),
+        ({"effort": "thorough", "validation_fraction": 0.1}, 1),
+        ({"effort": "thorough", "inference": "dsvi"}, 1),
+        ({"effort": "thorough", "kernel": lambda dims: None}, 1),
+        ({"n_members": 2, "inference": "dsvi"}, 2),
+    ],
+)
+def test_who_has_members(options, members):
+    assert members_of(DeepGPRegressor(**options)) == members
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"n_members": 0}, "n_members"),
+        ({"n_members": 1.5}, "n_members"),
+        ({"n_members": 2, "n_restarts": 2}, "n_restarts=2 do not go together"),
+        ({"n_members": 2, "warm_start": True}, "warm_start=True do not go together"),
+        ({"n_members": 2, "validation_fraction": 0.1}, "validation_fraction=0.1 do not go together"),
+        ({"n_members": 2, "effort": "some"}, "effort"),
+        ({"n_members": 2, "checkpoint": "folder", "random_state": None}, "integer random_state"),
+    ],
+)
+def test_what_members_refuse(options, words, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ConfigurationError, match=words):
+        make(**options).fit(X, Y)
+
+
+def test_a_fit_that_cannot_begin_leaves_an_earlier_one_whole():
+    model = make(n_members=2, max_iter=2).fit(X, Y)
+    before = model.predict(NEW)
+    with pytest.raises(InputError):
+        model.fit(X, np.full(40, np.nan))
+    np.testing.assert_array_equal(model.predict(NEW), before)
+
+
+def test_a_fit_that_ran_away_leaves_no_model(monkeypatch):
+    model = make(n_members=2, max_iter=2).fit(X, Y)
+
+    def fails(*args, **kwargs):
+        raise NumericalError("away.")
+
+    monkeypatch.setattr("sodgp.replicates.fit", fails)
+    with pytest.raises(NumericalError):
+        model.fit(X, Y)
+    assert not hasattr(model, "model_")
+
+
+@pytest.mark.parametrize("inference", ["dsvi", "mean_field", "sghmc"])
+def test_other_methods_have_members_where_asked(inference):
+    more = {"n_posterior_samples": 4, "thinning": 1} if inference == "sghmc" else {}
+    model = DeepGPRegressor(
+        inference=inference, n_layers=2, subset_size=6, max_iter=3, n_members=2, random_state=0, **more
+    ).fit(X, Y)
+    assert np.isfinite(model.predict(NEW)).all()
+    assert len(model.members_) == 2
+
+
+def test_known_noise_reaches_every_member():
+    model = make(n_members=2, max_iter=3).fit(X, Y, noise_variance=0.04)
+    np.testing.assert_allclose(noise_std(model)[0], 0.2, rtol=1e-6)
+
+
+def test_replicates_bring_their_members():
+    models = [make(n_members=2, max_iter=3, random_state=seed) for seed in range(2)]
+    fit_replicates(models, [(X, Y), (X, -Y)])
+    alone = make(n_members=2, max_iter=3, random_state=1).fit(X, -Y)
+    assert [len(model.members_) for model in models] == [2, 2]
+    np.testing.assert_allclose(models[1].predict(NEW), alone.predict(NEW), rtol=1e-6)
+
+
+def test_an_ensemble_has_single_members():
+    ensemble = DeepGPEnsemble(make(effort="thorough", max_iter=2), n_members=2, random_state=0).fit(X, Y)
+    assert not any(hasattr(member, "members_") for member in ensemble.members_)
+    with pytest.raises(ConfigurationError, match="one model each"):
+        DeepGPEnsemble(make(n_members=3), n_members=2).fit(X, Y)
+
+
+def test_interrupted_and_resumed_bit_for_bit(tmp_path):
+    expected = make(n_members=2).fit(X, Y).predict(NEW)
+    folder = tmp_path / "run"
+    make(n_members=2, checkpoint=folder, checkpoint_every=3, max_minutes=1e-9).fit(X, Y)
+    again = make(n_members=2, checkpoint=folder, checkpoint_every=3).fit(X, Y, resume=True)
+    np.testing.assert_array_equal(again.predict(NEW), expected)
+    assert again.n_iter_ == 10
+
+
+def test_files(three, tmp_path):
+    frame = pd.DataFrame(X, columns=["a", "b"])
+    model = make(n_members=2, max_iter=3).fit(frame, Y)
+    model.target_names_ = ["height"]
+    for path in (tmp_path / "m.sodgp", tmp_path / "folder"):
+        model.save(path)
+        again = DeepGPRegressor.load(path)
+        np.testing.assert_array_equal(again.predict(frame), model.predict(frame))
+        assert again.n_parameters_ == model.n_parameters_
+        assert len(again.members_) == 2
+        assert again.target_names_.tolist() == ["height"]
+        assert again.feature_names_in_.tolist() == ["a", "b"]
+        assert again.get_params()["n_members"] == 2
+        assert again.random_state == 0
+        assert [m.random_state for m in again.members_] == [m.random_state for m in model.members_]
+    again.fit(frame, Y)
+
+
+def test_files_keep_options_that_were_changed_after_the_fit(three, tmp_path):
+    model = pickle.loads(pickle.dumps(three)).set_params(n_predict_samples=5, verbose=0, max_iter=77)
+    model.save(tmp_path / "m.sodgp")
+    again = DeepGPRegressor.load(tmp_path / "m.sodgp")
+    assert again.predict_distribution(NEW).n_components == 15
+    assert again.max_iter == 77
+    for change in ({"n_members": 2}, {"n_layers": 3}, {"noise": "heteroscedastic"}):
+        changed = pickle.loads(pickle.dumps(three)).set_params(**change)
+        with pytest.raises(ModelFileError):
+            changed.save(tmp_path / "n.sodgp")
+        assert changed.predict(NEW).shape == (7,)
+    assert not (tmp_path / "n.sodgp").exists()
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda info: info.update(n_members=2), "n_members"),
+        (lambda info: info.update(members=[]), "members"),
+        (lambda info: info.update(members="all"), "members"),
+        (lambda info: info.update(members=[1, 2, 3]), "members"),
+        (lambda info: info["members"][1].update(input_dim=3), "differ in input_dim"),
+        (lambda info: info["members"][1].pop("parameters"), "parameters"),
+        (lambda info: info["members"][2].update(predict_seed=-1), "member 2"),
+        (lambda info: info["members"][0].update(members=[]), "member 0"),
+        (lambda info: info["parameters"].update(n_members=2), "n_members"),
+        (lambda info: info["parameters"].update(n_predict_samples=0), "n_predict_samples"),
+        (lambda info: info.update(target_names=["a", "b"]), "target_names"),
+        (lambda info: info.pop("parameters"), "parameters"),
+    ],
+)
+def test_hostile_files_are_refused(three, tmp_path, change, words):
+    three.save(tmp_path / "m.sodgp")
+    record = read_record(tmp_path / "m.sodgp")
+    change(record.info)
+    write_record(tmp_path / "n.sodgp", record)
+    with pytest.raises(ModelFileError, match=words):
+        DeepGPRegressor.load(tmp_path / "n.sodgp")
+
+
+def test_a_file_of_members_is_no_ensemble(three, tmp_path):
+    three.save(tmp_path / "m.sodgp")
+    with pytest.raises(ModelFileError, match=r"Load it with DeepGPRegressor\.load"):
+        DeepGPEnsemble.load(tmp_path / "m.sodgp")
+
+
+def test_folds_of_a_report_have_the_members(three):
+    report = cross_validated(three, X, Y, cv=2)
+    assert report.folds == 2
+    assert report.about["members"] == 3
+
+
+def test_botorch_takes_one_member():
+    torch = pytest.importorskip("torch")
+    pytest.importorskip("botorch")
+    from sodgp.integrations.botorch import DeepGPModel
+
+    rows = torch.as_tensor(X[:12]), torch.as_tensor(Y[:12, None])
+    model = DeepGPModel(*rows, estimator=make(effort="thorough", max_iter=2))
+    assert not hasattr(model.estimators[0], "members_")
+    with pytest.raises(ConfigurationError, match="one member"):
+        DeepGPModel(*rows, estimator=make(n_members=2))
