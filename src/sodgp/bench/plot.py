@@ -46,19 +46,21 @@ def rmse_figure(cells: Sequence[Cell]) -> Figure:
     from matplotlib.figure import Figure
 
     columns = data_order(cell.key.data for cell in cells)
-    rows = row_order((cell.key.method, cell.key.layers) for cell in cells)
     width = min(4, len(columns))
-    height = -(-len(columns) // width)
-    figure = Figure(figsize=(1.4 + 2.9 * width, height * (1.0 + 0.26 * len(rows))), layout="constrained")
-    panels = figure.subplots(height, width, sharey=True, squeeze=False)
-    for ax in panels.flat[len(columns) :]:
-        ax.set_axis_off()
-    for ax, column in zip(panels.flat, columns, strict=False):
-        _rmse_panel(ax, [cell for cell in cells if cell.key.data == column], rows)
-        ax.set_title(column, fontsize=10)
-    for ax in panels[:, 0]:
-        ax.set_yticks(range(len(rows)), [row_label(*row) for row in rows])
-        ax.set_ylim(len(rows) - 0.4, -0.6)
+    lines = [columns[start : start + width] for start in range(0, len(columns), width)]
+    # Methods that were run on a set of the line: no other has a place in it.
+    methods = [row_order((c.key.method, c.key.layers) for c in cells if c.key.data in line) for line in lines]
+    heights = [1.0 + 0.26 * len(rows) for rows in methods]
+    figure = Figure(figsize=(1.4 + 2.9 * width, sum(heights)), layout="constrained")
+    panels = figure.subplots(len(lines), width, sharey="row", squeeze=False, height_ratios=heights)
+    for line, rows, axes in zip(lines, methods, panels, strict=True):
+        for ax in axes[len(line) :]:
+            ax.set_axis_off()
+        for ax, column in zip(axes, line, strict=False):
+            _rmse_panel(ax, [cell for cell in cells if cell.key.data == column], rows)
+            ax.set_title(column, fontsize=10)
+        axes[0].set_yticks(range(len(rows)), [row_label(*row) for row in rows])
+        axes[0].set_ylim(len(rows) - 0.4, -0.6)
     figure.supxlabel(
         "test RMSE, mean and one standard deviation over splits; lower is better, an arrow: beyond the axis", fontsize=9
     )
@@ -93,10 +95,12 @@ def _limits(numbers: Sequence[Number]) -> tuple[float, float]:
     """Ends of the axis, such that a method far behind does not press the others together; an arrow stands for it."""
     means, stds = np.array([(n.mean, n.std or 0.0) for n in numbers]).T
     best, middle = means.min(), np.median(means)
-    high = min((means + stds).max(), middle + _FAR * max(middle - best, 0.1 * middle))
-    low = max((means - stds)[means <= high].min(), 0.0)
+    far = middle + _FAR * max(middle - best, 0.1 * middle)
+    near = means <= far
+    low, high = max((means - stds)[near].min(), 0.0), min((means + stds)[near].max(), far)
     margin = 0.08 * (high - low) or 0.1
-    return max(low - margin, 0.0), high + margin
+    # An arrow has its number beside it.
+    return max(low - margin, 0.0), high + (margin if near.all() else 4.0 * margin)
 
 
 def curves_figure(cells: Sequence[Cell], data: str) -> Figure:
