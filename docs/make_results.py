@@ -157,6 +157,25 @@ def outliers() -> str:
     return table(["NLPP, CRPS, NLPP of the worst split", *names], rows)
 
 
+def members() -> str:
+    """Validation scores of mixtures of one to four members, after training of several lengths."""
+    fits = json.loads((RESULTS / "members.json").read_text())
+    rows = []
+    for fit, sets in fits.items():
+        for data, record in sets.items():
+            scores = record["scores"]
+            label = f"{data} ({record['splits']} splits)"
+            counts = [name for name in scores if name != "each"]
+            means = [[statistics.fmean(scores[count][name]) for count in counts] for name in ("nlpp", "crps")]
+            covered = [f", {100 * statistics.fmean(scores[count]['coverage_90']):.0f} %" for count in counts]
+            entries = [f"{nlpp:.3f}, {_short(crps)}" for nlpp, crps in zip(*means, strict=True)]
+            rows.append([fit, label, *(entry + share for entry, share in zip(entries, covered, strict=True))])
+    return table(
+        ["steps, rows beside the subset", "NLPP, CRPS, coverage", "1 member", *(f"{n} members" for n in (2, 3, 4))],
+        rows,
+    )
+
+
 def efforts() -> str:
     """Test NLPP of the efforts beside what one would use instead."""
     return table(["test NLPP", *ACCURACY_SETS], _efforts(lambda scores: _with_error(scores["nlpp"])))
@@ -177,6 +196,9 @@ def _efforts(entry: Callable[[Mapping[str, Sequence[float]]], str]) -> list[list
     for variant in _variants("test"):
         found = [_accuracy("test", data, variant) for data in ACCURACY_SETS]
         rows.append([variant, *("-" if record is None else entry(record) for record in found)])
+        if variant == "thorough":
+            alone = [None if record is None else record["one_member"] for record in found]
+            rows.append(["one of its members", *("-" if record is None else entry(record) for record in alone)])
     peers = read_cells(RESULTS / "default")
     for method, label in (("exact", "exact GP"), ("ngboost", "NGBoost"), ("gpytorch", "GPyTorch's deep GP")):
         row = [label]
@@ -235,6 +257,7 @@ TABLES = {
     "explanations": explanations,
     "ablation": ablation,
     "outliers": outliers,
+    "members": members,
     "efforts": efforts,
     "effort_errors": effort_errors,
 }

@@ -132,10 +132,10 @@ def test_efforts_decide_what_is_left_open():
 
     assert resolved() == (100, 1400, 200)
     assert resolved(effort="quick") == (50, 450, 150)
-    assert resolved(effort="thorough") == (200, 3000, 800)
-    assert resolved(rows=60, effort="thorough") == (30, 3000, 30)
+    assert resolved(effort="thorough") == (200, 2000, 500)
+    assert resolved(rows=60, effort="thorough") == (30, 2000, 30)
     assert resolved(effort="thorough", subset_size=7, max_iter=5, batch_size=20) == (7, 5, 13)
-    # A twentieth of many rows, up to what "thorough" takes.
+    # A twentieth of many rows, up to 1,800.
     assert resolved(rows=20_000) == (100, 1400, 1000)
     assert resolved(rows=10**6) == resolved(rows=10**5) == (100, 1400, 1800)
     # A large subset leaves as many rows beside it, and the other methods have the paper's batches.

@@ -88,7 +88,8 @@ def _check_agreement(entries: Sequence[dict[str, Any]]) -> None:
 
 def _common(entry: dict[str, Any]) -> dict[str, Any]:
     options = typed(entry, "parameters", dict)
-    return {**options, "random_state": None, **{name: entry.get(name) for name in _SHARED}}
+    # Their seeds differ, and each is one model, whether it says so or leaves it open.
+    return {**options, "random_state": None, "n_members": 1, **{name: entry.get(name) for name in _SHARED}}
 
 
 def _prefix(number: int) -> str:
