@@ -82,7 +82,8 @@ def test_floor_tensors_can_be_factorised():
 def test_every_contestant_steps(shape):
     data = synthetic_data(shape, CPU)
     rows = contestants(shape, CPU)
-    plain, compiled = [OURS, "sod_marginal", "sod_predictive", "dsvi"], [COMPILED, "sod_predictive_compiled"]
+    plain = [OURS, "sod_marginal", "sod_predictive", "sod_default", "dsvi"]
+    compiled = [COMPILED, "sod_predictive_compiled", "sod_default_compiled"]
     assert [row.name for row in rows] == [*plain, *compiled, PEER, FLOOR]
     for row in rows:
         if row.name in compiled:
