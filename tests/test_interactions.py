@@ -139,6 +139,7 @@ def test_one_row_of_noise_is_independent_over_the_points():
         {"noise": "heteroscedastic", "n_restarts": 2},
         {"reselect_every": 9},
         {"validation_fraction": 0.2},
+        {"effort": "thorough"},
     ],
 )
 def test_options_of_the_first_fit_do_not_stand_in_the_way_of_fantasies(options):

@@ -7,14 +7,24 @@ import pickle
 import numpy as np
 import pandas as pd
 import pytest
+from gpytorch.kernels import RBFKernel, ScaleKernel
 
 from sodgp import DeepGPEnsemble, DeepGPRegressor, fit_replicates
 from sodgp.efforts import EFFORTS, members_of
-from sodgp.errors import ConfigurationError, InputError, ModelFileError, NumericalError
+from sodgp.errors import (
+    CheckpointError,
+    ConfigurationError,
+    InputError,
+    ModelFileError,
+    NumericalError,
+    ResourceError,
+    SodgpWarning,
+)
 from sodgp.io import read_record, write_record
 from sodgp.pooling import pooled_covariance, pooled_draws
 from sodgp.predictive import GaussianMixture
-from sodgp.report.content import cross_validated
+from sodgp.report.content import cross_validated, held_out
+from sodgp.report.measures import shared_rows
 from sodgp.summary import describe, noise_std
 
 RNG = np.random.default_rng(0)
@@ -188,7 +198,15 @@ def test_a_fit_that_cannot_begin_leaves_an_earlier_one_whole():
     np.testing.assert_array_equal(model.predict(NEW), before)
 
 
-def test_a_fit_that_ran_away_leaves_no_model(monkeypatch):
+def test_a_fit_that_ran_away_keeps_its_last_good_parameters():
+    model = make(n_members=2, max_iter=400, learning_rate=1e6, dtype="float32")
+    with pytest.raises(NumericalError, match="are kept"):
+        model.fit(X, Y)
+    assert len(model.members_) == 2
+    assert np.isfinite(model.predict(NEW)).all()
+
+
+def test_a_fit_that_failed_before_it_had_parameters_leaves_no_model(monkeypatch):
     model = make(n_members=2, max_iter=2).fit(X, Y)
 
     def fails(*args, **kwargs):
@@ -200,6 +218,37 @@ def test_a_fit_that_ran_away_leaves_no_model(monkeypatch):
     assert not hasattr(model, "model_")
 
 
+def test_a_warm_start_says_that_it_leaves_members_behind():
+    model = make(effort="thorough", max_iter=2).fit(X, Y)
+    model.set_params(warm_start=True)
+    with pytest.warns(SodgpWarning, match="the first of the 4 members"):
+        model.fit(X, Y)
+    assert not hasattr(model, "members_")
+
+
+def test_a_prediction_leaves_the_members_as_they_are(three):
+    model = pickle.loads(pickle.dumps(three))
+    model.members_[0].set_params(n_predict_samples=7)
+    model.predict(NEW)
+    assert model.members_[0].predict_distribution(NEW).n_components == 7
+
+
+def test_memory_is_asked_for_all_members_at_once(three, monkeypatch):
+    asked = []
+    monkeypatch.setattr("sodgp.memory.require_memory", lambda needed, *_: asked.append(needed))
+    three.predict_distribution(NEW)
+    assert asked[0] == 32.0 * 3 * 50 * len(NEW)
+
+
+def test_too_little_memory_names_the_members(monkeypatch):
+    monkeypatch.setattr("sodgp.memory.available_memory", lambda *_: 1000)
+    with pytest.raises(ResourceError, match="fewer models at once"):
+        make(n_members=2).fit(X, Y)
+    with pytest.raises(ResourceError) as error:
+        make().fit(X, Y)
+    assert "fewer models" not in str(error.value)
+
+
 @pytest.mark.parametrize("inference", ["dsvi", "mean_field", "sghmc"])
 def test_other_methods_have_members_where_asked(inference):
     more = {"n_posterior_samples": 4, "thinning": 1} if inference == "sghmc" else {}
@@ -208,6 +257,31 @@ def test_other_methods_have_members_where_asked(inference):
     ).fit(X, Y)
     assert np.isfinite(model.predict(NEW)).all()
     assert len(model.members_) == 2
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"noise": "heteroscedastic"},
+        {"noise": "heavy_tailed"},
+        {"reselect_every": 3},
+        {"subset_size": "auto"},
+        {"dtype": "float32"},
+        {"separate_kernels": True, "predictive_weight": 1.0},
+        {"coupling": "joint"},
+        {"coupling": "marginal"},
+        {"kernel": lambda dims: ScaleKernel(RBFKernel(ard_num_dims=dims))},
+        {"n_layers": 1},
+        {"callbacks": [lambda state: state.iteration >= 5]},
+    ],
+)
+def test_members_go_together_with_other_options(options, tmp_path):
+    model = make(**options, n_members=2).fit(X, Y)
+    mean, std = model.predict(NEW, return_std=True)
+    assert np.isfinite(model.sample_y(NEW, 3)).all()
+    assert (std > 0).all()
+    model.set_params(callbacks=None).save(tmp_path / "m.sodgp")
+    np.testing.assert_array_equal(DeepGPRegressor.load(tmp_path / "m.sodgp").predict(NEW), mean)
 
 
 def test_known_noise_reaches_every_member():
@@ -239,6 +313,14 @@ def test_interrupted_and_resumed_bit_for_bit(tmp_path):
     assert again.n_iter_ == 10
 
 
+def test_checkpoints_know_how_many_models_there_are_not_how_it_was_said(tmp_path):
+    short = {"checkpoint": tmp_path, "checkpoint_every": 3}
+    make(**short, max_minutes=1e-9).fit(X, Y)
+    with pytest.raises(CheckpointError, match="models"):
+        make(**short, n_members=2).fit(X, Y, resume=True)
+    assert make(**short, n_members=1).fit(X, Y, resume=True).n_iter_ == 10
+
+
 def test_files(three, tmp_path):
     frame = pd.DataFrame(X, columns=["a", "b"])
     model = make(n_members=2, max_iter=3).fit(frame, Y)
@@ -263,7 +345,9 @@ def test_files_keep_options_that_were_changed_after_the_fit(three, tmp_path):
     again = DeepGPRegressor.load(tmp_path / "m.sodgp")
     assert again.predict_distribution(NEW).n_components == 15
     assert again.max_iter == 77
-    for change in ({"n_members": 2}, {"n_layers": 3}, {"noise": "heteroscedastic"}):
+    refused = [{"n_members": 2}, {"n_members": 3.0, "n_restarts": 2}, {"n_layers": 3}, {"noise": "heteroscedastic"}]
+    refused += [{"warm_start": True}, {"n_restarts": 2}, {"validation_fraction": 0.1}]
+    for change in refused:
         changed = pickle.loads(pickle.dumps(three)).set_params(**change)
         with pytest.raises(ModelFileError):
             changed.save(tmp_path / "n.sodgp")
@@ -283,7 +367,11 @@ def test_files_keep_options_that_were_changed_after_the_fit(three, tmp_path):
         (lambda info: info["members"][2].update(predict_seed=-1), "member 2"),
         (lambda info: info["members"][0].update(members=[]), "member 0"),
         (lambda info: info["parameters"].update(n_members=2), "n_members"),
+        (lambda info: info["parameters"].update(n_layers=7), "n_layers"),
+        (lambda info: info["parameters"].update(warm_start=True), "warm_start"),
+        (lambda info: info["members"][1]["parameters"].update(n_members=5), "member 1"),
         (lambda info: info["parameters"].update(n_predict_samples=0), "n_predict_samples"),
+        (lambda info: [part["parameters"].update(warm_start=True) for part in (info, *info["members"])], "warm_start"),
         (lambda info: info.update(target_names=["a", "b"]), "target_names"),
         (lambda info: info.pop("parameters"), "parameters"),
     ],
@@ -297,6 +385,18 @@ def test_hostile_files_are_refused(three, tmp_path, change, words):
         DeepGPRegressor.load(tmp_path / "n.sodgp")
 
 
+def test_a_single_model_cannot_say_that_it_has_members(tmp_path):
+    model = make(max_iter=2).fit(X, Y)
+    model.save(tmp_path / "m.sodgp")
+    record = read_record(tmp_path / "m.sodgp")
+    record.info["parameters"]["n_members"] = 3
+    write_record(tmp_path / "n.sodgp", record)
+    with pytest.raises(ModelFileError, match="without members"):
+        DeepGPRegressor.load(tmp_path / "n.sodgp")
+    with pytest.raises(ModelFileError, match="n_members was changed"):
+        model.set_params(n_members=3).save(tmp_path / "o.sodgp")
+
+
 def test_a_file_of_members_is_no_ensemble(three, tmp_path):
     three.save(tmp_path / "m.sodgp")
     with pytest.raises(ModelFileError, match=r"Load it with DeepGPRegressor\.load"):
@@ -307,6 +407,14 @@ def test_folds_of_a_report_have_the_members(three):
     report = cross_validated(three, X, Y, cv=2)
     assert report.folds == 2
     assert report.about["members"] == 3
+
+
+def test_a_report_sees_training_rows_of_every_member(three):
+    own = [set(member.subset_indices_.tolist()) for member in three.members_]
+    elsewhere = sorted((own[1] | own[2]) - own[0])
+    assert shared_rows(three, X[elsewhere]) == (len(elsewhere), len(own[0] | own[1] | own[2]))
+    report = held_out(three, X[elsewhere], Y[elsewhere])
+    assert any("subset are in it" in finding.text for finding in report.findings)
 
 
 def test_botorch_takes_one_member():

@@ -17,6 +17,7 @@ from sodgp.data import load, paper_split
 from sodgp.errors import NumericalError
 from sodgp.predictive import GaussianMixture
 from sodgp.replicates import fit_replicates
+from sodgp.several import models_of
 from sodgp.validation import resolve_device
 
 DATA_SETS = ("boston", "energy", "concrete", "winered", "protein", "naval")
@@ -66,7 +67,7 @@ def compute(cell: Cell, *, device: str, splits: int = N_SPLITS, compile: bool = 
         for split in range(splits)
         for member in range(variant.members)
     ]
-    record: dict[str, Any] = {"cell": asdict(cell), "options": variant.written, "members": variant.members}
+    record: dict[str, Any] = {"cell": asdict(cell), **variant.described}
     record |= {"splits": splits, "origin": origin(resolve_device(device))}
     began = time.perf_counter()
     try:
@@ -82,7 +83,7 @@ def compute(cell: Cell, *, device: str, splits: int = N_SPLITS, compile: bool = 
         mixture = GaussianMixture.pool([member.predict_distribution(table.X[held_out]) for member in members])
         scores.append(metrics.scores(table.y[held_out], mixture))
         # An effort may bring members of its own.
-        first = next(iter(getattr(members[0], "members_", members)))
+        first = models_of(members[0])[0]
         of_one.append(metrics.scores(table.y[held_out], first.predict_distribution(table.X[held_out])))
     return record | _listed(scores) | {"one_member": _listed(of_one)}
 
@@ -98,7 +99,7 @@ def finished(cell: Cell, out: Path, splits: int | None = None) -> dict[str, Any]
     except (OSError, ValueError):
         return None
     variant = VARIANTS[cell.variant]
-    wanted = {"cell": asdict(cell), "options": variant.written, "members": variant.members}
+    wanted = {"cell": asdict(cell), **variant.described}
     if splits is not None:
         wanted["splits"] = splits
     return record if isinstance(record, dict) and all(record.get(k) == v for k, v in wanted.items()) else None

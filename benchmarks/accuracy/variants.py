@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from sodgp.architecture import Initialization
 from sodgp.bench.protocol import plain
+from sodgp.efforts import EFFORTS
 
 
 @dataclass(frozen=True)
@@ -18,16 +19,18 @@ class Variant:
     options : dict
         In place of the defaults.
     members : int
-        Fits from different seeds.
+        Fits from different seeds; an effort may bring members of its own.
     """
 
     options: dict[str, Any] = field(default_factory=dict)
     members: int = 1
 
     @property
-    def written(self) -> dict[str, Any]:
-        """The options as they stand in a file."""
-        return {name: plain(value) for name, value in self.options.items()}
+    def described(self) -> dict[str, Any]:
+        """The variant as it stands in a file: what an effort means may change, so it is written out."""
+        effort = {"effort": asdict(EFFORTS[self.options["effort"]])} if "effort" in self.options else {}
+        options = {name: plain(value) for name, value in self.options.items()}
+        return {"options": options, "members": self.members, **effort}
 
 
 # Written out: the defaults of the estimator were chosen with these variants, and may change again.

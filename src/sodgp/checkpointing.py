@@ -24,6 +24,7 @@ _FREE = frozenset(
         "checkpoint_every",
         "device",
         "max_minutes",
+        "n_members",
         "n_restarts",
         "outlier_probability",
         "random_state",
@@ -83,8 +84,8 @@ def check_seed_is_kept(checkpoint: Any, random_state: Any) -> None:
     """ConfigurationError for several models with a checkpoint whose seeds would be others after a restart."""
     if checkpoint is not None and not isinstance(random_state, int | np.integer):
         raise ConfigurationError(
-            f"several models with checkpoint={str(checkpoint)!r} need an integer random_state, not {random_state!r}: a"
-            " resumed fit has to draw the same seeds again."
+            f"several models (restarts, or members; see n_members) with checkpoint={str(checkpoint)!r} need an integer"
+            f" random_state, not {random_state!r}: a resumed fit has to draw the same seeds again."
         )
 
 

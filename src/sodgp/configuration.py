@@ -187,7 +187,7 @@ class Configuration:
         if e.n_threads is not None:
             check_integer("n_threads", e.n_threads, minimum=1)
         dtype = DTYPES[e.dtype]
-        members_of(e)
+        members_of(e)  # for its errors: how many there are, the fit asks
         max_iter = _checked_steps(e.max_iter, EFFORTS[e.effort])
         return cls(
             inference=e.inference,

@@ -8,13 +8,14 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from sodgp.errors import ModelFileError
-from sodgp.estimators import DeepGPRegressor, copy_of
+from sodgp.estimators import DeepGPRegressor
 from sodgp.io import Record
 from sodgp.member_records import gathered, parted
 from sodgp.record_fields import check_whole, typed
 from sodgp.records import check_kind
 from sodgp.records import from_record as member_from_record
 from sodgp.records import to_record as member_to_record
+from sodgp.several import copy_of
 
 E = TypeVar("E")
 

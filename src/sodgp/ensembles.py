@@ -10,10 +10,11 @@ from sklearn.utils.validation import check_is_fitted
 
 from sodgp.checkpointing import check_seed_is_kept
 from sodgp.errors import ConfigurationError
-from sodgp.estimators import DeepGPRegressor, copy_of
+from sodgp.estimators import DeepGPRegressor
 from sodgp.pooling import pooled_std
 from sodgp.predictive import GaussianMixture
 from sodgp.replicates import fit_replicates
+from sodgp.several import copy_of
 from sodgp.validation import check_integer
 
 

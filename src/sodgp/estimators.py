@@ -1,4 +1,7 @@
-"""The scikit-learn estimator: with `sodgp.preparation` and `sodgp.prediction` all that sees original units."""
+"""The scikit-learn estimator: with `sodgp.preparation` and `sodgp.prediction` all that sees original units.
+
+What it does with several models, restarts and members, is in `sodgp.several`.
+"""
 
 from __future__ import annotations
 
@@ -7,15 +10,15 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
-from sklearn.utils import check_random_state
 
-from sodgp.checkpointing import check_seed_is_kept, plan_for
+from sodgp.checkpointing import plan_for
 from sodgp.efforts import members_of
-from sodgp.errors import ConfigurationError, NumericalError
+from sodgp.errors import NumericalError
 from sodgp.model import DeepGP
 from sodgp.prediction import Predictions
-from sodgp.preparation import OPTIONAL_ATTRIBUTES, Preparation
+from sodgp.preparation import Preparation
 from sodgp.replicates import fit_replicates, training_memory
+from sodgp.several import Several
 from sodgp.training.history import History
 from sodgp.training.run import fit
 from sodgp.validation import check_integer, cpu_threads
@@ -23,7 +26,7 @@ from sodgp.validation import check_integer, cpu_threads
 FloatArray = NDArray[np.float64]
 
 
-class DeepGPRegressor(Preparation, Predictions, MultiOutputMixin, RegressorMixin, BaseEstimator):
+class DeepGPRegressor(Several, Preparation, Predictions, MultiOutputMixin, RegressorMixin, BaseEstimator):
     """Deep Gaussian process regression; by default with subset-of-data variational inference.
 
     Inputs and targets are standardised inside; predictions come back in the original units.
@@ -86,7 +89,7 @@ class DeepGPRegressor(Preparation, Predictions, MultiOutputMixin, RegressorMixin
     n_chains : int, default=1
         For ``"sghmc"``: chains side by side. R-hat compares the halves of every chain, so one is enough.
     n_samples, n_predict_samples : int, default=10 and 50
-        Monte Carlo samples T in training and prediction.
+        Monte Carlo samples T in training and prediction, there of every member.
     outlier_probability : float or None, default=None
         That an observation is unlike those that were seen; its predictive law is then ten times as wide. None is
         1 / (N + 1) after N training rows where `predictive_weight` is above 0, which makes models surer of themselves
@@ -305,7 +308,7 @@ class DeepGPRegressor(Preparation, Predictions, MultiOutputMixin, RegressorMixin
             When training needs more memory than there is; the message says how much.
         NumericalError
             When training ran away and could not be brought back; the last good parameters are kept in ``model_`` (with
-            several restarts or members, nothing is kept).
+            several restarts, nothing is kept).
         CheckpointError
             The checkpoint to resume from belongs to other data or options, nothing can be written to its folder, or an
             unfinished fit there would be lost.
@@ -323,6 +326,7 @@ class DeepGPRegressor(Preparation, Predictions, MultiOutputMixin, RegressorMixin
         if count > 1:
             fit_replicates([self], [(X, y, noise_variance)], resume=resume)
             return self
+        self._warn_of_members_left_behind()
         before = dict(vars(self))
         try:
             plan = plan_for(self, resume)
@@ -340,49 +344,6 @@ class DeepGPRegressor(Preparation, Predictions, MultiOutputMixin, RegressorMixin
             self.__dict__ = before
             raise
         return self._finish(model, history)
-
-    def _fit_restarts(self, X: Any, y: Any, noise_variance: Any, resume: bool) -> Self:
-        """Train several times in one program and keep the fit with the best bound."""
-        if self.warm_start:
-            raise ConfigurationError(
-                f"warm_start=True continues one fit, and n_restarts={self.n_restarts} begins several anew; use one of"
-                " the two."
-            )
-        tries = self._from_other_seeds(self.n_restarts)
-        try:
-            fit_replicates(tries, [(X, y, noise_variance)] * len(tries), resume=resume)
-        except NumericalError:
-            self.__dict__.pop("model_", None)
-            raise
-        # The bound is a Monte Carlo estimate: the last few entries together tell more than the last one, and one over
-        # more rows than a step has tells more than they do.
-        bounds = [
-            float(np.mean(attempt.history_.bound[-5:])) if attempt._final_bound is None else attempt._final_bound
-            for attempt in tries
-        ]
-        self._be(tries[int(np.argmax(bounds))])
-        self.restart_bounds_ = bounds
-        return self
-
-    def _from_other_seeds(self, count: int) -> list[DeepGPRegressor]:
-        """Estimators of one model each, which differ in their seeds."""
-        check_seed_is_kept(self.checkpoint, self.random_state)
-        seeds = check_random_state(self.random_state).randint(2**31 - 1, size=count)
-        return [copy_of(self, n_restarts=1, n_members=1, random_state=int(seed)) for seed in seeds]
-
-    def _be(self, other: DeepGPRegressor) -> None:
-        """Take over what the fit of another estimator left behind; nothing of an earlier one may stay."""
-        for name in (*OPTIONAL_ATTRIBUTES, "feature_names_in_"):
-            self.__dict__.pop(name, None)
-        options = self.get_params(deep=False)
-        self.__dict__.update({name: value for name, value in vars(other).items() if name not in options})
-
-    def _take(self, members: list[DeepGPRegressor]) -> Self:
-        """Predict as the mixture of these fitted members."""
-        self._be(members[0])
-        self.members_ = members
-        self.n_parameters_: int = sum(member.n_parameters_ for member in members)
-        return self
 
     def _finish(self, model: DeepGP, history: History) -> Self:
         """Keep a trained model."""
@@ -444,11 +405,3 @@ class DeepGPRegressor(Preparation, Predictions, MultiOutputMixin, RegressorMixin
         from sodgp import records
 
         return records.load(records.from_record, cls, path)
-
-
-def copy_of(estimator: DeepGPRegressor, **changes: Any) -> DeepGPRegressor:
-    """A new estimator with the same options, changed ones apart.
-
-    The very same: scikit-learn's clone copies selectors, callbacks and kernel functions, which then count as different.
-    """
-    return type(estimator)(**{**estimator.get_params(deep=False), **changes})

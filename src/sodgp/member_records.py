@@ -7,19 +7,75 @@ others in its options, columns and targets: together they predict as one.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from torch import Tensor
 
-from sodgp.errors import ModelFileError
+from sodgp.efforts import members_of
+from sodgp.errors import ConfigurationError, ModelFileError
 from sodgp.io import Record
-from sodgp.record_fields import refuse, typed, whole
+from sodgp.record_fields import decode_parameters, encode_parameters, names_of, refuse, take_names, typed, whole
 
 E = TypeVar("E")
 
 _MAX_MEMBERS = 10_000
 _SHARED = ("input_dim", "n_outputs", "y_is_vector", "feature_names", "target_names")
+
+
+def together(estimator: Any, to_record: Callable[[Any], Record], from_record: Callable[[type, Record], Any]) -> Record:
+    """The record of an estimator whose members predict together; the functions are those for one model.
+
+    Raises
+    ------
+    ModelFileError
+        Something of it cannot be stored, or was changed after the fit.
+    """
+    if estimator.n_members not in (None, len(estimator.members_)):
+        raise ModelFileError("n_members was changed after fit; fit the estimator again, then save it.")
+    options = estimator.get_params(deep=False)
+    parts = []
+    for member in estimator.members_:
+        # As it is said now, where an option was changed after the fit; a member's seed is its own.
+        kept = {"random_state": member.random_state, "n_members": 1}
+        parts.append(copy.copy(member).set_params(**{**options, **kept}))
+    members = gathered([to_record(part) for part in parts])
+    dims = [int(layer.mean.weight.shape[-2]) for layer in estimator.model_.layers]
+    info = {name: members.info["members"][0][name] for name in ("library_version", "estimator")}
+    info["parameters"] = encode_parameters(estimator, dims)
+    info["target_names"] = names_of(estimator, "target_names_")
+    record = Record({**info, **members.info}, members.tensors)
+    # Read back at once: what could not be loaded later is not written.
+    from_record(type(estimator), record)
+    return record
+
+
+def apart(cls: type[E], record: Record, from_record: Callable[[type, Record], Any]) -> E:
+    """An estimator whose members predict together, from its record.
+
+    Raises
+    ------
+    ModelFileError
+        An entry is missing or wrong, or does not fit the others.
+    """
+    info = record.info
+    members = parted(record, lambda part: from_record(cls, part))
+    own, of_first = (_options(entry) for entry in (info, info["members"][0]))
+    different = sorted(name for name in own.keys() | of_first.keys() if own.get(name) != of_first.get(name))
+    if different:
+        refuse(f"parameters.{different[0]!s:.60}", "another one than that of its members")
+    estimator: Any = cls(**decode_parameters(cls, typed(info, "parameters", dict)))
+    estimator.device = members[0].device
+    try:
+        members_of(estimator)
+    except ConfigurationError as error:
+        raise ModelFileError(str(error)) from error
+    if estimator.n_members not in (None, len(members)):
+        refuse("parameters.n_members", f"{estimator.n_members}, with {len(members)} members")
+    estimator._take(members)
+    take_names(estimator, info, "target_names", "target_names_", estimator.model_.n_outputs)
+    return estimator
 
 
 def gathered(members: Sequence[Record]) -> Record:
@@ -62,7 +118,7 @@ def parted(record: Record, member_of: Callable[[Record], E]) -> list[E]:
         which, _, inner = rest.partition(".")
         place = f"{head}.{which}."
         if place not in places:
-            refuse(name[:60], "not part of such an ensemble")
+            refuse(name[:60], "not part of any of its members")
         places[place][inner] = tensor
     # The file's format version is that of every part of it.
     versioned = {name: value for name, value in info.items() if name == "format_version"}
@@ -87,9 +143,13 @@ def _check_agreement(entries: Sequence[dict[str, Any]]) -> None:
 
 
 def _common(entry: dict[str, Any]) -> dict[str, Any]:
+    return {**_options(entry), **{name: entry.get(name) for name in _SHARED}}
+
+
+def _options(entry: dict[str, Any]) -> dict[str, Any]:
+    """But for the seed, and for how many models: a member is one, whether it says so or leaves it open."""
     options = typed(entry, "parameters", dict)
-    # Their seeds differ, and each is one model, whether it says so or leaves it open.
-    return {**options, "random_state": None, "n_members": 1, **{name: entry.get(name) for name in _SHARED}}
+    return {name: value for name, value in options.items() if name not in ("random_state", "n_members")}
 
 
 def _prefix(number: int) -> str:

@@ -42,7 +42,24 @@ def pooled_covariance(moments: Sequence[tuple[FloatArray, FloatArray]]) -> tuple
 
 
 def pooled_draws(members: Sequence[Any], X: Any, n_samples: int, seed: int, *, latent: bool) -> FloatArray:
-    """Draws [..., n_samples] of whole functions, each from a member that was drawn first."""
+    """Draws [..., n_samples] of whole functions, each from a member that was drawn first.
+
+    Parameters
+    ----------
+    members : sequence of fitted estimators
+    X : array, data frame or tensor of shape [N, D]
+    n_samples, seed : int
+    latent : bool
+        Without observation noise.
+
+    Examples
+    --------
+    >>> from sodgp import DeepGPRegressor
+    >>> X = np.linspace(-1, 1, 30)[:, None]
+    >>> model = DeepGPRegressor(n_layers=1, n_members=2, max_iter=5, random_state=0).fit(X, np.sign(X[:, 0]))
+    >>> pooled_draws(model.members_, X[:4], 10, 0, latent=True).shape
+    (4, 10)
+    """
     rng = np.random.default_rng(seed)
     whose = rng.integers(len(members), size=n_samples)
     seeds = rng.integers(2**31 - 1, size=len(members))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -122,6 +123,7 @@ class Predictions(Fitted):
         """
         members = self._members()
         if members:
+            self._check_room(len(X), latent=latent, members=len(members))
             return GaussianMixture.pool([member.predict_distribution(X, latent=latent) for member in members])
         return GaussianMixture.concatenate(list(self._mixtures(X, latent=latent, keep=True)))
 
@@ -167,10 +169,11 @@ class Predictions(Fitted):
         return scaled if latent or not self._outliers else self._with_outliers(X, scaled, seed + 2)
 
     def _members(self) -> list[Any]:
-        """The models that predict together, with the present options of this one; none for a single model."""
+        """The models that predict together, as this one's present options have it; none where it is one model."""
         check_is_fitted(self)
         options = {name: getattr(self, name) for name in _OF_PREDICTION}
-        return [member.set_params(**options) for member in getattr(self, "members_", ())]
+        # Copies of the estimators, not of their models: the members themselves stay as the user has them.
+        return [copy.copy(member).set_params(**options) for member in getattr(self, "members_", ())]
 
     def _with_outliers(self, X: Any, draws: FloatArray, seed: int) -> FloatArray:
         """Draws [..., n] of y with outliers in place of some, each on its own."""
@@ -187,14 +190,8 @@ class Predictions(Fitted):
         check_is_fitted(self)
         rows = self._scaled_rows(X)
         count = check_integer("n_predict_samples", self.n_predict_samples, minimum=1)
-        levels = 1 if latent else self.model_.n_noise_levels
         if keep:
-            # Means and variances of all components; for a moment twice, when the chunks are put together.
-            memory.require_memory(
-                32.0 * count * levels * len(rows) * self.model_.n_outputs,
-                f"a mixture of {count * levels} components for {len(rows)} rows",
-                "predict(X, return_std=True) keeps only two numbers for each row; or give the rows in parts.",
-            )
+            self._check_room(len(rows), latent=latent)
         chunk = resources.chunk_rows(self._method, self.model_, count, rows.device)
 
         def work(chosen: slice) -> GaussianMixture:
@@ -209,6 +206,16 @@ class Predictions(Fitted):
             return self._original_units(mean, variance, 0.0 if latent else self._outliers)
 
         return resources.halving(len(rows), chunk, work, rows.device, "a prediction")
+
+    def _check_room(self, n_rows: int, *, latent: bool, members: int = 1) -> None:
+        """Raise ResourceError where the components of so many rows would not fit into memory."""
+        components = members * self.n_predict_samples * (1 if latent else self.model_.n_noise_levels)
+        # Means and variances of all components; for a moment twice, when the chunks or members are put together.
+        memory.require_memory(
+            32.0 * components * n_rows * self.model_.n_outputs,
+            f"a mixture of {components} components for {n_rows} rows",
+            "predict(X, return_std=True) keeps only two numbers for each row; or give the rows in parts.",
+        )
 
     def _joint(self, X: Any, seed: int, count: int, *, noise: Callable[..., Tensor] | None) -> tuple[Tensor, Tensor]:
         """Mean [T, N, P] and covariance [T, P, N, N] over rows drawn jointly, scaled, on the CPU.

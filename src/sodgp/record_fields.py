@@ -259,6 +259,22 @@ def tensor_of(
     return tensor.cpu()
 
 
+def names_of(estimator: Any, attribute: str) -> list[str] | None:
+    """Names of columns as JSON, where the estimator has them."""
+    found = getattr(estimator, attribute, None)
+    return None if found is None else [str(name) for name in found]
+
+
+def take_names(estimator: Any, info: Mapping[str, Any], entry: str, attribute: str, count: int) -> None:
+    """Give the estimator the names of its columns, where the file has them; ModelFileError for other than `count`."""
+    values = info.get(entry)
+    if values is None:
+        return
+    if not isinstance(values, list) or len(values) != count or not all(isinstance(v, str) for v in values):
+        refuse(entry, f"not {count} names")
+    setattr(estimator, attribute, np.array(values, dtype=object))
+
+
 def typed(info: Mapping[str, Any], name: str, kind: type[E]) -> E:
     """The entry of that name, if it is exactly of this type; else ModelFileError."""
     value = info.get(name)

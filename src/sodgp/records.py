@@ -12,7 +12,6 @@ before anything is made of it: the code below knows the present format only.
 
 from __future__ import annotations
 
-import copy
 import dataclasses
 import itertools
 from collections.abc import Callable, Mapping
@@ -33,7 +32,7 @@ from sodgp.inference.base import Inference
 from sodgp.inference.sghmc import StochasticGradientHMC
 from sodgp.io import FORMAT_VERSION, Record, check_destination, read_record, write_record
 from sodgp.kernels import KernelSpec
-from sodgp.member_records import gathered, parted
+from sodgp.member_records import apart, together
 from sodgp.model import DeepGP
 from sodgp.record_fields import (
     check_whole,
@@ -42,8 +41,10 @@ from sodgp.record_fields import (
     decode_parameters,
     encode_diagnostics,
     encode_parameters,
+    names_of,
     numbers_of,
     refuse,
+    take_names,
     tensor_of,
     typed,
     whole,
@@ -93,7 +94,9 @@ def to_record(estimator: Any) -> Record:
 
     check_is_fitted(estimator)
     if hasattr(estimator, "members_"):
-        return _of_members(estimator)
+        return together(estimator, to_record, from_record)
+    if estimator.n_members not in (None, 1):
+        raise ModelFileError("n_members was changed after fit; fit the estimator again, then save it.")
     model: Any = estimator.model_
     info = {
         "library_version": sodgp.__version__,
@@ -107,8 +110,8 @@ def to_record(estimator: Any) -> Record:
         "n_rows": int(np.max(estimator._x_scaler.n_samples_seen_)),
         "n_held_out": int(getattr(estimator, "_n_held_out", 0)),
         "y_is_vector": bool(estimator._y_is_vector),
-        "feature_names": _names(estimator, "feature_names_in_"),
-        "target_names": _names(estimator, "target_names_"),
+        "feature_names": names_of(estimator, "feature_names_in_"),
+        "target_names": names_of(estimator, "target_names_"),
         "predict_seed": int(estimator._predict_seed),
         "history": dataclasses.asdict(estimator.history_),
         "diagnostics": encode_diagnostics(getattr(estimator, "diagnostics_", None)),
@@ -131,41 +134,6 @@ def to_record(estimator: Any) -> Record:
     return record
 
 
-def _of_members(estimator: Any) -> Record:
-    """The record of an estimator whose members predict together."""
-    if estimator.n_members not in (None, len(estimator.members_)):
-        raise ModelFileError("n_members was changed after fit; fit the estimator again, then save it.")
-    options = estimator.get_params(deep=False)
-    parts = []
-    for member in estimator.members_:
-        # As it is said now, where an option was changed after the fit; a member's seed is its own.
-        kept = {"random_state": member.random_state, "n_members": 1}
-        parts.append(copy.copy(member).set_params(**{**options, **kept}))
-    together = gathered([to_record(part) for part in parts])
-    dims = [int(layer.mean.weight.shape[-2]) for layer in estimator.model_.layers]
-    info = {name: together.info["members"][0][name] for name in ("library_version", "estimator")}
-    info["parameters"] = encode_parameters(estimator, dims)
-    info["target_names"] = _names(estimator, "target_names_")
-    return Record({**info, **together.info}, together.tensors)
-
-
-def _from_members(cls: type[E], record: Record) -> E:
-    """An estimator whose members predict together, from its record."""
-    info = record.info
-    estimator: Any = cls(**decode_parameters(cls, typed(info, "parameters", dict)))
-    _device(estimator)
-    members = parted(record, lambda part: from_record(cls, part))
-    try:
-        Configuration.from_estimator(estimator)
-    except (ConfigurationError, OverflowError) as error:
-        raise ModelFileError(str(error)) from error
-    if estimator.n_members not in (None, len(members)):
-        refuse("n_members", f"{estimator.n_members} in the options, with {len(members)} members")
-    estimator._take(members)
-    _take_names(estimator, info, "target_names", "target_names_", estimator.model_.n_outputs)
-    return estimator
-
-
 def from_record(cls: type[E], record: Record) -> E:
     """An estimator of class `cls` from its record, on the device it asks for, or on the CPU where that is missing.
 
@@ -177,9 +145,11 @@ def from_record(cls: type[E], record: Record) -> E:
     info, tensors = _upgraded(record.info), record.tensors
     check_kind(info, cls)
     if "members" in info:
-        return _from_members(cls, record)
+        return apart(cls, record, from_record)
     # A file from before outliers were thought of predicts as it did.
     estimator: Any = cls(**{"outlier_probability": 0.0, **decode_parameters(cls, typed(info, "parameters", dict))})
+    if estimator.n_members not in (None, 1):
+        refuse("n_members", "more than one for a model without members")
     device = _device(estimator)
     try:
         config = Configuration.from_estimator(estimator)
@@ -218,8 +188,8 @@ def from_record(cls: type[E], record: Record) -> E:
     estimator.n_iter_ = estimator.history_.iteration[-1] if estimator.history_.iteration else 0
     estimator.n_parameters_ = model.n_parameters
     estimator.n_features_in_ = D
-    _take_names(estimator, info, "feature_names", "feature_names_in_", D)
-    _take_names(estimator, info, "target_names", "target_names_", P)
+    take_names(estimator, info, "feature_names", "feature_names_in_", D)
+    take_names(estimator, info, "target_names", "target_names_", P)
     _take_notes(estimator, info)
     return estimator
 
@@ -230,21 +200,6 @@ def check_kind(info: Mapping[str, Any], cls: type) -> None:
     if found != cls.__name__:
         advice = f" Load it with {found}.load." if found in ("DeepGPRegressor", "DeepGPEnsemble") else ""
         raise ModelFileError(f"it holds a {found!s:.60}, not a {cls.__name__}.{advice}")
-
-
-def _names(estimator: Any, attribute: str) -> list[str] | None:
-    found = getattr(estimator, attribute, None)
-    return None if found is None else [str(name) for name in found]
-
-
-def _take_names(estimator: Any, info: Mapping[str, Any], entry: str, attribute: str, count: int) -> None:
-    """Names of columns, where the file has them."""
-    values = info.get(entry)
-    if values is None:
-        return
-    if not isinstance(values, list) or len(values) != count or not all(isinstance(v, str) for v in values):
-        refuse(entry, f"not {count} names")
-    setattr(estimator, attribute, np.array(values, dtype=object))
 
 
 def _take_notes(estimator: Any, info: Mapping[str, Any]) -> None:

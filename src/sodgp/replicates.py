@@ -125,9 +125,11 @@ def _fit_members(estimators: Sequence[Any], count: int, data: Sequence[tuple[Any
     members = [member for group in groups for member in group]
     try:
         fit_replicates(members, [values for values in data for _ in range(count)], **options)
-    except NumericalError:
-        # Nothing of an earlier fit may be left: a failed one has no model.
-        for estimator in estimators:
+    except NumericalError as error:
+        # Nothing of an earlier fit may be left, but what is left of this one.
+        for estimator, group in zip(estimators, groups, strict=True):
             estimator.__dict__.pop("model_", None)
+            if error.kept:
+                estimator._take(group)
         raise
     return [estimator._take(group) for estimator, group in zip(estimators, groups, strict=True)]

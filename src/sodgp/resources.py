@@ -182,8 +182,9 @@ def enough_for_training(
     """
     needed = training_bytes(inference, architecture, n_rows, batch_rows, n_samples, replicates=replicates)
     what = "training" if replicates == 1 else f"training {replicates} models in one program"
+    fewer = "" if replicates == 1 else "train fewer models at once (n_members, n_restarts), "
     advice = (
-        f"A step takes {batch_rows} rows beside {architecture.size} of the subset (or inducing points): lower"
+        f"A step takes {batch_rows} rows beside {architecture.size} of the subset (or inducing points): {fewer}lower"
         " batch_size, subset_size or n_samples, or use dtype='float32'."
     )
     memory.require_memory(needed, what, advice, device)

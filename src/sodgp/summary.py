@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from sodgp.estimators import DeepGPRegressor, copy_of
+from sodgp.estimators import DeepGPRegressor
 from sodgp.record_fields import encode_parameters
+from sodgp.several import copy_of, models_of
 
 
 def feature_names(model: DeepGPRegressor) -> list[str]:
@@ -31,14 +32,9 @@ def noise_std(model: DeepGPRegressor) -> list[float]:
 
     With heavy tails, of all levels together; of several members, of their mixture.
     """
-    variances = [one.model_.mean_noise_variance.flatten().cpu().numpy() for one in members(model)]
+    variances = [one.model_.mean_noise_variance.flatten().cpu().numpy() for one in models_of(model)]
     roots = np.sqrt(np.mean(variances, axis=0)) * model._y_scaler.scale_
     return [float(root) for root in roots]
-
-
-def members(model: DeepGPRegressor) -> list[DeepGPRegressor]:
-    """The models that predict together, or the one that there is."""
-    return getattr(model, "members_", [model])
 
 
 def n_training_rows(model: DeepGPRegressor) -> int:
@@ -89,7 +85,7 @@ def describe(model: DeepGPRegressor) -> dict[str, Any]:
         "subset_rows": int(layers[0].q_mean.shape[-2]),
         "separate_kernels": model.model_.has_separate_kernels,
         "outlier_probability": model._outliers,
-        "members": len(members(model)),
+        "members": len(models_of(model)),
         "parameters": int(model.n_parameters_),
         "objective": "predictive" if getattr(model._method, "predictive_weight", 0.0) else "bound",
         "bound": history.bound[-1] if history.bound else None,

@@ -7,6 +7,7 @@ import importlib.util
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, is_dataclass, replace
+from types import SimpleNamespace
 from typing import Any
 
 from sodgp.bench.cells import Cell, Key
@@ -164,13 +165,12 @@ class Request:
 def _written(options: Mapping[str, Any]) -> dict[str, Any]:
     """The options of an estimator as they stand in a cell: what an effort means may change, its steps are written."""
     from sodgp.configuration import BATCH_SIZE, may_separate
-    from sodgp.efforts import EFFORTS
+    from sodgp.efforts import EFFORTS, members_of
 
     written = {name: plain(value) for name, value in options.items() if name not in _NOT_SETTINGS}
     if written["max_iter"] is None:
         written["max_iter"] = EFFORTS[written["effort"]].max_iter
-    if written["n_members"] is None:
-        written["n_members"] = EFFORTS[written["effort"]].members
+    written["n_members"] = members_of(SimpleNamespace(**options))
     if written["predictive_weight"] is None and written["inference"] != "sod":
         written["predictive_weight"] = 0.0  # what None means there, and what older cells say
     if written["separate_kernels"] is None and not may_separate(written):

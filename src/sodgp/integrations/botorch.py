@@ -17,9 +17,10 @@ import torch
 from torch import Tensor
 
 from sodgp.errors import ConfigurationError, InputError
-from sodgp.estimators import DeepGPRegressor, copy_of
+from sodgp.estimators import DeepGPRegressor
 from sodgp.functions import JointLaw, joint_law, noise_of
 from sodgp.replicates import fit_replicates
+from sodgp.several import copy_of
 from sodgp.training.warm import WARM_METHODS
 
 __all__ = ["DeepGPModel", "default_estimator"]

@@ -175,6 +175,7 @@ def hidden_draws(model: DeepGPRegressor, X: ArrayLike, layer: int, n_samples: in
     Parameters
     ----------
     model : DeepGPRegressor
+        Fitted; of several members the first is shown.
     X : array of shape [N, D]
     layer : int
         Hidden layer, from 1.

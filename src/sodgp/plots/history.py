@@ -38,7 +38,7 @@ def plot_history(model: DeepGPRegressor | History, *, terms: bool = True, ax: Ax
     Parameters
     ----------
     model : DeepGPRegressor or History
-        Fitted, or its ``history_``.
+        Fitted, or its ``history_``; of several members, that of the first.
     terms : bool
         Also draw the terms.
     ax : Axes or None

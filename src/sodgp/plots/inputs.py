@@ -33,6 +33,7 @@ def plot_subset(
     Parameters
     ----------
     model : DeepGPRegressor
+        Fitted; of several members the first is shown.
     X : array of shape [N, D] or None
         Rows to show behind it, such as the training data.
     inputs : (int, int) or None
@@ -80,6 +81,7 @@ def plot_relevance(model: DeepGPRegressor, layer: int = 1, *, most: int = 15, ax
     Parameters
     ----------
     model : DeepGPRegressor
+        Fitted; of several members the first is shown.
     layer : int
         GP layer, from 1; the last one included.
     most : int
@@ -125,6 +127,7 @@ def relevance(model: DeepGPRegressor, layer: int = 1) -> FloatArray:
     Parameters
     ----------
     model : DeepGPRegressor
+        Fitted; of several members the first is shown.
     layer : int
         GP layer, from 1.
 

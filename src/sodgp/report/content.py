@@ -13,11 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sodgp.errors import ConfigurationError, InputError
-from sodgp.estimators import DeepGPRegressor, copy_of
+from sodgp.estimators import DeepGPRegressor
 from sodgp.evaluation import Evaluation, Score, evaluate, joined
 from sodgp.report.findings import Facts, Finding, find
 from sodgp.report.measures import Column, Importance, columns_of, importance_of, outside_training, shared_rows, take
-from sodgp.summary import describe, members, target_names
+from sodgp.several import copy_of, models_of
+from sodgp.summary import describe, target_names
 
 FloatArray = NDArray[np.float64]
 
@@ -205,7 +206,7 @@ def cross_validated(
         # The folds have fewer rows, and are still the same model, trained on the same objective.
         same = {"predictive_weight": getattr(model._method, "predictive_weight", None)}
         same |= {"separate_kernels": model.model_.has_separate_kernels}
-        same |= {"n_members": len(members(model))}
+        same |= {"n_members": len(models_of(model))}
         member = copy_of(model, callbacks=told, checkpoint=None, warm_start=False, **same)
         member.fit(take(X, train), observed[train, 0] if model._y_is_vector else observed[train])
         parts.append(evaluate(member, take(X, test), observed[test], targets=targets or target_names(model)))
@@ -223,7 +224,7 @@ def cross_validated(
         found,
         importance=pooled,
         outside=outside,
-        overlap=0,
+        overlap=(0, 0),
         folds=int(cv),
         title=title or f"Model of {', '.join(found.targets)}",
         model_name=model_name,
@@ -239,7 +240,7 @@ def _report(
     *,
     importance: Importance,
     outside: NDArray[np.bool_],
-    overlap: int,
+    overlap: tuple[int, int],
     folds: int,
     title: str,
     model_name: str,

@@ -47,7 +47,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class Facts:
-    """What the rules look at; see `sodgp.report.content.Report`; `overlap`: subset rows among those evaluated."""
+    """What the rules look at; see `sodgp.report.content.Report`; `overlap`: see `sodgp.report.measures.shared_rows`."""
 
     model: DeepGPRegressor
     about: dict[str, Any]
@@ -55,7 +55,7 @@ class Facts:
     scores: list[dict[str, Score]]
     columns: Sequence[Column]
     outside: NDArray[np.bool_]
-    overlap: int
+    overlap: tuple[int, int]
     folds: int
 
 
@@ -66,13 +66,13 @@ def find(facts: Facts) -> list[Finding]:
 
 
 def _seen_rows(facts: Facts) -> Iterator[Finding]:
-    if facts.overlap and not facts.folds:
-        share = facts.overlap / facts.about["subset_rows"]
-        what = "looks like the training table" if share > 0.5 else "shares rows with the training table"
+    shared, kept = facts.overlap
+    if shared and not facts.folds:
+        what = "looks like the training table" if shared > 0.5 * kept else "shares rows with the training table"
         yield Finding(
             "bad",
-            f"The evaluated table {what}: {facts.overlap} of the {facts.about['subset_rows']} rows of the model's"
-            " subset are in it. Scores on rows that a model has seen flatter it.",
+            f"The evaluated table {what}: {shared} of the {kept} rows of the model's subset are in it. Scores on rows"
+            " that a model has seen flatter it.",
             "Evaluate on rows kept apart, or use cross-validation (--cv 5) on the training table.",
         )
 
@@ -135,9 +135,18 @@ def _size(facts: Facts) -> Iterator[Finding]:
 
 
 def _less_sure(facts: Facts) -> str:
-    """What to try first where intervals are too narrow."""
+    """What to try where intervals are too narrow."""
     weight = getattr(facts.model._method, "predictive_weight", 0.0)
-    return "Train on the bound (predictive_weight=0)" if weight else "Train longer"
+    first = "Train on the bound (predictive_weight=0)" if weight else "Train longer"
+    more = "more members" if facts.about["members"] > 1 else "several members (n_members=4)"
+    return f"{first}, use {more}, or widen the intervals by what the coverage curve says."
+
+
+def _surer(facts: Facts) -> str:
+    """What to try where they are too wide."""
+    if facts.about["members"] > 1:
+        return "Members that disagree make intervals wide: train longer, or use fewer of them (n_members)."
+    return "Train longer: intervals shrink as the noise is learned."
 
 
 def _calibration(facts: Facts) -> Iterator[Finding]:
@@ -150,9 +159,7 @@ def _calibration(facts: Facts) -> Iterator[Finding]:
                 "bad" if share < 0.8 else "warn",
                 f"{name}: 90 % intervals hold {100 * share:.0f} % of the observations; the model is too"
                 f" {'sure of itself' if low else 'timid'}.",
-                f"{_less_sure(facts)}, use an ensemble, or widen the intervals by what the coverage curve says."
-                if low
-                else "Train longer: intervals shrink as the noise is learned.",
+                _less_sure(facts) if low else _surer(facts),
             )
         elif _is_off(middle, 0.5, len(facts.evaluation), 0.05):
             yield Finding(

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from sodgp.estimators import DeepGPRegressor
 from sodgp.evaluation import Evaluation
 from sodgp.plots.inputs import subset_inputs
+from sodgp.several import models_of
 from sodgp.summary import feature_names
 
 FloatArray = NDArray[np.float64]
@@ -124,14 +125,20 @@ def importance_of(model: DeepGPRegressor, X: Any, y: FloatArray, random_state: i
     return Importance(mean, std)
 
 
-def shared_rows(model: DeepGPRegressor, rows: FloatArray) -> int:
-    """How many rows of the subset, which are training rows, are among these rows."""
+def shared_rows(model: DeepGPRegressor, rows: FloatArray) -> tuple[int, int]:
+    """How many rows of the subset, which are training rows, are among these rows, and how many it has.
+
+    Of several members, of all their subsets together.
+    """
     if not model._method.uses_subset:
-        return 0
+        return 0, 0
     scaler = model._x_scaler
-    kept = {np.round((row - scaler.mean_) / scaler.scale_, 6).tobytes() for row in subset_inputs(model) + 0.0}
-    here = {np.round((row - scaler.mean_) / scaler.scale_, 6).tobytes() for row in rows + 0.0}
-    return len(kept & here)
+
+    def keys(values: FloatArray) -> set[bytes]:
+        return {np.round((row - scaler.mean_) / scaler.scale_, 6).tobytes() for row in values + 0.0}
+
+    kept = keys(np.concatenate([subset_inputs(one) for one in models_of(model)]))
+    return len(kept & keys(rows)), len(kept)
 
 
 def take(X: Any, rows: NDArray[np.int64]) -> Any:

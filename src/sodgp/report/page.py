@@ -165,8 +165,13 @@ def _inputs(report: Report, pictures: dict[str, list[Picture]]) -> str:
         if report.about["n_layers"] > 1 and report.about["options"]["hidden_mean"] == "linear"
         else ""
     )
+    first = (
+        '<p class="note">Lengthscales and subset are those of the first member.</p>'
+        if report.about["members"] > 1
+        else ""
+    )
     heading = "What matters" if len(report.evaluation.targets) == 1 else "Relevance and subset"
-    return _section("relevance", heading, _pictures(pictures["relevance"]) + note)
+    return _section("relevance", heading, _pictures(pictures["relevance"]) + note + first)
 
 
 def _data(report: Report) -> str:

@@ -26,7 +26,7 @@ class TrainingState:
         Since training began; a resumed run counts on.
     learning_rate : float
     model : DeepGP
-        Live: look, do not touch.
+        Live: look, do not touch. Several models that train in one program have a leading axis in every tensor.
     validation : float or None
         With `validation_fraction`: mean log predictive density of a held-out row, in original units of y.
 
