@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import pickle
 
 import numpy as np
@@ -120,6 +121,22 @@ def test_several_targets(two_targets):
     assert two_targets.predict(NEW).shape == (7, 2)
     assert two_targets.sample_y(NEW, 3).shape == (7, 2, 3)
     assert len(noise_std(two_targets)) == 2
+
+
+def test_members_too_far_apart_are_an_error_not_infinite(three):
+    model = copy.copy(three)
+    model.members_ = [copy.copy(member) for member in three.members_]
+    for sign, member in zip((1.0, -1.0, 1.0), model.members_, strict=True):
+        member._y_scaler = copy.copy(member._y_scaler)
+        member._y_scaler.mean_ = np.array([sign * 1e200])
+    for ask in (
+        lambda: model.predict(NEW),
+        lambda: model.predict(NEW, return_std=True),
+        lambda: model.predict(NEW, return_cov=True),
+        lambda: model.predict_distribution(NEW),
+    ):
+        with pytest.raises(NumericalError, match="not finite"):
+            ask()
 
 
 def test_options_of_a_prediction_hold_for_all_members(three):

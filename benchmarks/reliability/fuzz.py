@@ -28,7 +28,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.reliability.mutations import SIGNED, UNSIGNED, parts, signed
+from benchmarks.reliability.mutations import SIGNED, UNSIGNED, signed
 from sodgp import DeepGPRegressor
 from sodgp.errors import ModelFileError, SodgpError
 from sodgp.io import JSON_NAME, TENSORS_NAME
@@ -109,9 +109,8 @@ class Base:
             self.content = signed(info, load_file(path / TENSORS_NAME))
         else:
             self.content = path.read_bytes()
-        info, _ = parts(self.content)
-        self.n_features = info["input_dim"]
         self.model = DeepGPRegressor.load(path)
+        self.n_features = self.model.n_features_in_
         self.answer = answer(self.model, self.n_features)
         self.options = options(self.model)
 

@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 from sodgp.checkpointing import check_seed_is_kept
 from sodgp.errors import ConfigurationError
 from sodgp.estimators import DeepGPRegressor
-from sodgp.pooling import pooled_std
+from sodgp.pooling import pooled_mixture, pooled_std
 from sodgp.predictive import GaussianMixture
 from sodgp.replicates import fit_replicates
 from sodgp.several import copy_of
@@ -130,7 +130,7 @@ class DeepGPEnsemble(MultiOutputMixin, RegressorMixin, BaseEstimator):
         GaussianMixture(n_components=2, n_rows=4, n_outputs=1)
         """
         check_is_fitted(self)
-        return GaussianMixture.pool([member.predict_distribution(X, latent=latent) for member in self.members_])
+        return pooled_mixture([member.predict_distribution(X, latent=latent) for member in self.members_])
 
     def save(self, path: Any) -> None:
         """Write the fitted ensemble to one file (``"m.sodgp"``) or folder (``"model/"``), without pickle.

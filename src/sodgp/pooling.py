@@ -1,4 +1,4 @@
-"""Predictions of several models as those of their equal mixture."""
+"""Predictions of several models as those of their equal mixture; finite, or a NumericalError."""
 
 from __future__ import annotations
 
@@ -8,7 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["pooled_covariance", "pooled_draws", "pooled_std"]
+from sodgp.errors import NumericalError
+from sodgp.predictive import GaussianMixture
+
+__all__ = ["pooled_covariance", "pooled_draws", "pooled_mixture", "pooled_std"]
 
 FloatArray = NDArray[np.float64]
 
@@ -23,7 +26,8 @@ def pooled_std(moments: Sequence[tuple[FloatArray, FloatArray]]) -> tuple[FloatA
     ([4.0], [5.0])
     """
     means, stds = (np.stack(values) for values in zip(*moments, strict=True))
-    return means.mean(0), np.sqrt((stds**2).mean(0) + means.var(0))
+    with np.errstate(over="ignore", invalid="ignore"):
+        return _finite(means.mean(0), np.sqrt((stds**2).mean(0) + means.var(0)))
 
 
 def pooled_covariance(moments: Sequence[tuple[FloatArray, FloatArray]]) -> tuple[FloatArray, FloatArray]:
@@ -36,9 +40,24 @@ def pooled_covariance(moments: Sequence[tuple[FloatArray, FloatArray]]) -> tuple
     [[2.0, 2.0], [2.0, 5.0]]
     """
     means, covariances = (np.stack(values) for values in zip(*moments, strict=True))
-    # Rows last, so that a matrix product is over members: [N, K] or [P, N, K].
-    centred = np.moveaxis(means - means.mean(0), (0, 1), (-1, -2))
-    return means.mean(0), covariances.mean(0) + centred @ np.swapaxes(centred, -1, -2) / len(means)
+    with np.errstate(over="ignore", invalid="ignore"):
+        # Members last, so that a matrix product is over them: [N, K] or [P, N, K].
+        centred = np.moveaxis(means - means.mean(0), (0, 1), (-1, -2))
+        return _finite(means.mean(0), covariances.mean(0) + centred @ np.swapaxes(centred, -1, -2) / len(means))
+
+
+def pooled_mixture(mixtures: Sequence[GaussianMixture]) -> GaussianMixture:
+    """All components of all members.
+
+    Examples
+    --------
+    >>> one = GaussianMixture(np.zeros((2, 3)), np.ones((2, 3)))
+    >>> pooled_mixture([one, one])
+    GaussianMixture(n_components=4, n_rows=3, n_outputs=1)
+    """
+    pooled = GaussianMixture.pool(mixtures)
+    _finite(pooled.mean, pooled.variance)
+    return pooled
 
 
 def pooled_draws(members: Sequence[Any], X: Any, n_samples: int, seed: int, *, latent: bool) -> FloatArray:
@@ -72,3 +91,13 @@ def pooled_draws(members: Sequence[Any], X: Any, n_samples: int, seed: int, *, l
     for number, values in parts.items():
         draws[..., whose == number] = values
     return draws
+
+
+def _finite(mean: FloatArray, spread: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """The same, unless members that are finite each are too far apart for their mixture to be."""
+    if not (np.isfinite(mean).all() and np.isfinite(spread).all()):
+        raise NumericalError(
+            "the prediction of the members together is not finite: they are too far apart for floating-point numbers."
+            " Look at the members one by one; the units of a row, or a parameter, are too extreme."
+        )
+    return mean, spread

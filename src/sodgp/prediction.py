@@ -22,7 +22,7 @@ from sodgp.inference.base import Inference
 from sodgp.model import DeepGP
 from sodgp.option_checks import checked_outliers
 from sodgp.outliers import OUTLIER_SCALE, widening
-from sodgp.pooling import pooled_covariance, pooled_draws, pooled_std
+from sodgp.pooling import pooled_covariance, pooled_draws, pooled_mixture, pooled_std
 from sodgp.predictive import GaussianMixture
 from sodgp.validation import check_integer, check_predict_data, cpu_threads
 
@@ -124,7 +124,7 @@ class Predictions(Fitted):
         members = self._members()
         if members:
             self._check_room(len(X), latent=latent, members=len(members))
-            return GaussianMixture.pool([member.predict_distribution(X, latent=latent) for member in members])
+            return pooled_mixture([member.predict_distribution(X, latent=latent) for member in members])
         return GaussianMixture.concatenate(list(self._mixtures(X, latent=latent, keep=True)))
 
     def sample_y(self, X: Any, n_samples: int = 1, random_state: Any = 0, *, latent: bool = False) -> FloatArray:

@@ -42,7 +42,7 @@ def plot_hidden(
     Parameters
     ----------
     model : DeepGPRegressor
-        With one input and at least ``layer + 1`` layers.
+        With one input and at least ``layer + 1`` layers; of several members the first is shown.
     x : array of shape [N]
     layer : int
         Hidden layer, from 1.
@@ -105,7 +105,7 @@ def plot_warp(
     Parameters
     ----------
     model : DeepGPRegressor
-        With at least two inputs and ``layer + 1`` layers.
+        With at least two inputs and ``layer + 1`` layers; of several members the first is shown.
     layer : int
         Hidden layer, from 1.
     X : array of shape [N, D] or None
