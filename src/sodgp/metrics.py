@@ -8,8 +8,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from sodgp.arrays import Numbers, to_array
 from sodgp.errors import InputError
-from sodgp.predictive import GaussianMixture, Numbers, tail_probability, to_array
+from sodgp.predictive import GaussianMixture, tail_probability
 
 __all__ = ["coverage", "crps", "nlpp", "pit", "rmse", "scores"]
 

@@ -1,8 +1,8 @@
 """The predictive distribution of a deep GP: a mixture of Gaussians, one component per Monte Carlo sample.
 
 Glossary: T components (Monte Carlo samples), N rows, P outputs. Inside, rows and outputs are flattened to C = N P
-*cells*, since no marginal quantity of a cell depends on any other; the functions at the end of the module hold the
-mathematics of one block of cells, tensors ``[T, C]``.
+*cells*, since no marginal quantity of a cell depends on any other; `sodgp.mixtures` holds the mathematics of one block
+of cells, tensors ``[T, C]``.
 
 References
 ----------
@@ -17,17 +17,15 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import ArrayLike, NDArray
 
 from sodgp import mixtures
+from sodgp.arrays import FloatArray, Numbers, refuse_entries, to_array, to_numpy, to_tensor
 from sodgp.errors import InputError
 from sodgp.outliers import Outliers, variance_of
 
 CHUNK_ELEMENTS = 2**20
 """Elements of the largest temporary tensor (8 MiB in float64): bounds memory, and stays near the processor's caches."""
 
-Numbers = int | float | ArrayLike | torch.Tensor  # int and float for run-time checkers, which know no numeric tower
-FloatArray = NDArray[np.float64]
 CellFunction = Callable[[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor], torch.Tensor]
 
 
@@ -74,15 +72,15 @@ class GaussianMixture:
     """
 
     def __init__(self, means: Numbers, variances: Numbers, *, outlier_probability: float = 0.0) -> None:
-        mu = _to_tensor(means, "means")
-        var = _to_tensor(variances, "variances", mu.device)
+        mu = to_tensor(means, "means")
+        var = to_tensor(variances, "variances", mu.device)
         if mu.shape != var.shape or mu.ndim not in (2, 3) or mu.shape[0] == 0:
             raise InputError(
                 "means and variances must have one shape, [T, N] or [T, N, P] with T >= 1 components; "
                 f"got {list(mu.shape)} and {list(var.shape)}"
             )
-        _refuse(~torch.isfinite(mu), "means", "not finite", mu)
-        _refuse(~(torch.isfinite(var) & (var > 0)), "variances", "not finite and positive", var)
+        refuse_entries(~torch.isfinite(mu), "means", "not finite", mu)
+        refuse_entries(~(torch.isfinite(var) & (var > 0)), "variances", "not finite and positive", var)
         if not 0.0 <= outlier_probability < 1.0:
             raise InputError(f"outlier_probability must be from 0 to below 1; got {outlier_probability!r}")
         self._shape = tuple(mu.shape[1:])
@@ -196,13 +194,13 @@ class GaussianMixture:
         >>> dist.mean, dist.std
         (array([10., 10.]), array([3., 3.]))
         """
-        a, b = _to_tensor(scale, "scale", self._mu.device), _to_tensor(shift, "shift", self._mu.device)
+        a, b = to_tensor(scale, "scale", self._mu.device), to_tensor(shift, "shift", self._mu.device)
         for name, values in (("scale", a), ("shift", b)):
             if values.ndim > 1 or values.numel() not in (1, self.n_outputs):
                 got = list(values.shape)
                 raise InputError(f"{name} must be one number or {self.n_outputs}, one per output; got shape {got}")
-            _refuse(~torch.isfinite(values), name, "not finite", values)
-        _refuse(a == 0, "scale", "zero", a)
+            refuse_entries(~torch.isfinite(values), name, "not finite", values)
+        refuse_entries(a == 0, "scale", "zero", a)
         full = (self.n_components, len(self), self.n_outputs)
         mu, var = a * self._mu.reshape(full) + b, a.square() * self._var.reshape(full)
         shape = (self.n_components, *self._shape)
@@ -319,7 +317,7 @@ class GaussianMixture:
             column = torch.arange(block.start, block.stop, device=found.device)
             level, cell = flat[column // n_cells], column % n_cells
             found[block] = mixtures.quantile(*self._components(cell), level)
-        return _to_numpy(found.reshape(*levels.shape, *self._shape))
+        return to_numpy(found.reshape(*levels.shape, *self._shape))
 
     def interval(self, level: float = 0.9) -> tuple[FloatArray, FloatArray]:
         """Central interval that holds a share `level` of the probability, equal tails left out on both sides.
@@ -378,10 +376,10 @@ class GaussianMixture:
         for block in _blocks(draws.shape[1], max(self.n_components, n_samples)):
             mu, var = self._mu[:, block], self._var[:, block]
             normal = draws[:, block]
-            drawn = normal * _to_numpy(var.sqrt())[component] + _to_numpy(mu)[component]
+            drawn = normal * to_numpy(var.sqrt())[component] + to_numpy(mu)[component]
             if strange is not None:
                 below = np.zeros(normal.shape[1])
-                for centre, spread, p in zip(*(_to_numpy(values[:, block]) for values in self._outliers), strict=True):
+                for centre, spread, p in zip(*(to_numpy(values[:, block]) for values in self._outliers), strict=True):
                     chosen = (strange[:, block] >= below) & (strange[:, block] < below + p)
                     drawn = np.where(chosen, centre + np.sqrt(spread) * normal, drawn)
                     below = below + p
@@ -403,7 +401,7 @@ class GaussianMixture:
         column = values.shape in [(len(self),), (len(self), 1)]  # the same thing where there is one output
         if values.shape != self._shape and not (self.n_outputs == 1 and column):
             raise InputError(f"y must have the distribution's shape, {list(self._shape)}; got {list(values.shape)}")
-        _refuse(torch.from_numpy(np.isnan(values)), "y", "missing (NaN)", values)
+        refuse_entries(torch.from_numpy(np.isnan(values)), "y", "missing (NaN)", values)
         return values.reshape(self._shape)
 
     def _over_cells(self, function: CellFunction, y: Numbers) -> FloatArray:
@@ -424,7 +422,7 @@ class GaussianMixture:
         return torch.cat([mu, strange.mu]), torch.cat([var, strange.var]), torch.cat([torch.ones_like(mu), share])
 
     def _result(self, values: torch.Tensor) -> FloatArray:
-        return _to_numpy(values.reshape(self._shape))
+        return to_numpy(values.reshape(self._shape))
 
 
 def tail_probability(level: float) -> float:
@@ -439,32 +437,3 @@ def _blocks(n_cells: int, depth: int) -> Iterator[slice]:
     """Slices of cells such that depth x slice stays within ``CHUNK_ELEMENTS``."""
     size = max(1, CHUNK_ELEMENTS // depth)
     return (slice(start, min(start + size, n_cells)) for start in range(0, n_cells, size))
-
-
-def to_array(values: Numbers, name: str) -> FloatArray:
-    """Numbers of any common container as a float64 array of its own."""
-    if isinstance(values, torch.Tensor):
-        values = values.detach().cpu().numpy()
-    try:
-        return np.array(values, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise InputError(f"{name} must hold numbers only, in a rectangular array: {error}") from error
-
-
-def _to_tensor(values: Numbers, name: str, device: torch.device | None = None) -> torch.Tensor:
-    if isinstance(values, torch.Tensor):
-        return values.detach().to(device=device or values.device, dtype=torch.float64)
-    return torch.from_numpy(to_array(values, name)).to(device or "cpu")
-
-
-def _to_numpy(values: torch.Tensor) -> FloatArray:
-    array: FloatArray = values.cpu().numpy()
-    return array
-
-
-def _refuse(bad: torch.Tensor, name: str, what: str, values: torch.Tensor | FloatArray) -> None:
-    """Raise an InputError that names the first bad entry."""
-    if bool(bad.any()):
-        where = bad.nonzero()[0].tolist()
-        count, value = int(bad.sum()), float(values[tuple(where)])
-        raise InputError(f"{name} has {count} value(s) that are {what}, the first {value:g} at index {where}")
