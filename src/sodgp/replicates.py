@@ -38,7 +38,11 @@ def training_memory(
 
 
 def fit_replicates(
-    estimators: Sequence[Any], data: Sequence[tuple[Any, ...]], *, capture: bool = True, resume: bool = False
+    estimators: Sequence[Any],
+    data: Sequence[tuple[Any, ...]],
+    *,
+    capture: bool = True,
+    resume: bool = False,
 ) -> list[Any]:
     """Fit every estimator to its own data, all in one program.
 
@@ -73,6 +77,18 @@ def fit_replicates(
     >>> len(fit_replicates(models, [(X, np.sin(X[:, 0])), (X, np.cos(X[:, 0]))]))
     2
     """
+    return fit_together(estimators, data, capture=capture, resume=resume)
+
+
+def fit_together(
+    estimators: Sequence[Any],
+    data: Sequence[tuple[Any, ...]],
+    *,
+    capture: bool = True,
+    resume: bool = False,
+    compares: bool = False,
+) -> list[Any]:
+    """As `fit_replicates`; with `compares` each has a bound to compare it by, over more rows than a step sees."""
     if not estimators or len(estimators) != len(data):
         raise ConfigurationError(f"{len(estimators)} estimators need as many data sets, not {len(data)}.")
     if len({id(estimator) for estimator in estimators}) < len(estimators):
@@ -101,7 +117,10 @@ def fit_replicates(
             check_seed_is_kept(estimator.checkpoint, estimator.random_state)
         plan = plan_for(estimators[0], resume)
         prepared = [e._prepare(*values, plan=plan) for e, values in zip(estimators, data, strict=True)]
-        problems, settings = [problem for problem, _ in prepared], replace(prepared[0][1], capture=capture)
+        problems, settings = (
+            [problem for problem, _ in prepared],
+            replace(prepared[0][1], capture=capture, compares=compares),
+        )
         method = estimators[0]._method
         with cpu_threads(estimators[0].n_threads), training_memory(method, problems, settings):
             fitted = fit(estimators[0]._method, problems, settings)
@@ -124,7 +143,7 @@ def _fit_members(estimators: Sequence[Any], count: int, data: Sequence[tuple[Any
     groups = [estimator._from_other_seeds(count) for estimator in estimators]
     members = [member for group in groups for member in group]
     try:
-        fit_replicates(members, [values for values in data for _ in range(count)], **options)
+        fit_together(members, [values for values in data for _ in range(count)], **options)
     except NumericalError as error:
         # Nothing of an earlier fit may be left, but what is left of this one.
         for estimator, group in zip(estimators, groups, strict=True):

@@ -13,7 +13,7 @@ from sodgp.checkpointing import check_seed_is_kept
 from sodgp.efforts import members_of
 from sodgp.errors import ConfigurationError, NumericalError, SodgpWarning
 from sodgp.preparation import OPTIONAL_ATTRIBUTES
-from sodgp.replicates import fit_replicates
+from sodgp.replicates import fit_together
 
 E = TypeVar("E", bound=BaseEstimator)
 
@@ -36,7 +36,7 @@ class Several(BaseEstimator):
             )
         tries: list[Any] = self._from_other_seeds(self.n_restarts)
         try:
-            fit_replicates(tries, [(X, y, noise_variance)] * len(tries), resume=resume)
+            fit_together(tries, [(X, y, noise_variance)] * len(tries), resume=resume, compares=True)
         except NumericalError:
             self.__dict__.pop("model_", None)
             raise

@@ -63,6 +63,8 @@ class Settings:
         Where and when to write checkpoints, and which to continue from.
     held_out : HeldOut, optional
         Rows by which the model is judged at logged iterations; for a single problem.
+    compares : bool
+        Whether the models will be compared by their bounds, where a step sees a part of the rows only.
 
     Examples
     --------
@@ -84,6 +86,7 @@ class Settings:
     max_seconds: float | None = None
     checkpoint: Plan | None = None
     held_out: HeldOut | None = None
+    compares: bool = False
 
 
 def fit(inference: Inference, problems: Sequence[Problem], settings: Settings) -> list[tuple[DeepGP, History]]:
@@ -101,8 +104,8 @@ def fit(inference: Inference, problems: Sequence[Problem], settings: Settings) -
     -------
     list of (DeepGP, History)
         Models in evaluation mode, gradients off. With a reselection a model carries the subset that it ended with as
-        ``moved_subset``; several models whose steps saw a part of the rows only carry the bound over more of them, by
-        which to compare them, as ``final_bound``.
+        ``moved_subset``; models that are to be compared, and whose steps saw a part of the rows only, carry the bound
+        over more of them as ``final_bound``.
 
     Raises
     ------
@@ -149,7 +152,7 @@ def fit(inference: Inference, problems: Sequence[Problem], settings: Settings) -
         if mover is not None:
             for single, moved in zip(singles, mover.moved(), strict=True):
                 single.moved_subset = moved
-        elif len(problems) > 1 and inference.uses_subset and not batcher.is_full:
+        elif settings.compares and inference.uses_subset and not batcher.is_full:
             for single, problem in zip(singles, problems, strict=True):
                 # A number to compare by, not worth losing what was trained.
                 with suppress(NumericalError, torch.linalg.LinAlgError):  # type: ignore[attr-defined]
