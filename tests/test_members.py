@@ -22,7 +22,7 @@ from sodgp.errors import (
     SodgpWarning,
 )
 from sodgp.io import read_record, write_record
-from sodgp.pooling import pooled_covariance, pooled_draws
+from sodgp.pooling import MEMBER_SPREAD, pooled_covariance, pooled_draws
 from sodgp.predictive import GaussianMixture
 from sodgp.report.content import cross_validated, held_out
 from sodgp.report.measures import shared_rows
@@ -56,30 +56,66 @@ def test_each_member_is_the_fit_of_its_seed(three):
         assert member.subset_indices_.tolist() == alone.subset_indices_.tolist()
 
 
-def test_predictions_are_those_of_the_mixture(three):
-    mixture = GaussianMixture.pool([member.predict_distribution(NEW) for member in three.members_])
-    together = three.predict_distribution(NEW)
+def with_spread(model: DeepGPRegressor, spread: float | None) -> DeepGPRegressor:
+    return copy.copy(model).set_params(member_spread=spread)
+
+
+@pytest.mark.parametrize(("spread", "factor"), [(1.0, 1.0), (0.5, 0.5), (None, MEMBER_SPREAD)])
+def test_predictions_are_those_of_the_mixture(three, spread, factor):
+    model = with_spread(three, spread)
+    mixture = GaussianMixture.pool([m.predict_distribution(NEW).around_mean(factor) for m in three.members_])
+    together = model.predict_distribution(NEW)
     assert together.n_components == mixture.n_components == 3 * 50
     np.testing.assert_allclose(together.log_prob(Y[:7]), mixture.log_prob(Y[:7]))
-    mean, std = three.predict(NEW, return_std=True)
+    mean, std = model.predict(NEW, return_std=True)
     np.testing.assert_allclose(mean, mixture.mean)
     np.testing.assert_allclose(std, mixture.std)
-    np.testing.assert_allclose(three.predict(NEW), mixture.mean)
-    assert three.predict_distribution(NEW, latent=True).std.max() < std.max()
+    np.testing.assert_allclose(model.predict(NEW), mixture.mean)
+    assert model.predict_distribution(NEW, latent=True).std.max() < std.max()
+
+
+@pytest.mark.parametrize("ask", [{}, {"latent": True}])
+def test_the_spread_is_of_each_member_around_its_own_mean(three, ask):
+    """The law of total variance, with the part within the members drawn in and the part between them left."""
+    each = [member.predict_distribution(NEW, **ask) for member in three.members_]
+    within = np.mean([one.variance for one in each], axis=0)
+    between = np.var([one.mean for one in each], axis=0)
+    for spread in (0.1, 0.8, 1.0, 2.0):
+        drawn_in = with_spread(three, spread).predict_distribution(NEW, **ask)
+        np.testing.assert_allclose(drawn_in.variance, spread**2 * within + between)
+        np.testing.assert_allclose(drawn_in.mean, three.predict(NEW))
+
+
+def test_the_spread_concerns_members_only():
+    one = make(max_iter=3, n_members=1).fit(X, Y)
+    mean, std = one.predict(NEW, return_std=True)
+    np.testing.assert_array_equal(one.set_params(member_spread=0.2).predict(NEW, return_std=True), (mean, std))
+
+
+@pytest.mark.parametrize("spread", [0, -1, 0.01, 11, np.nan, np.inf, "wide", True, [0.9]])
+def test_a_spread_that_is_none(three, spread, tmp_path):
+    with pytest.raises(ConfigurationError, match="member_spread"):
+        make(n_members=2, member_spread=spread).fit(X, Y)
+    model = with_spread(three, spread)
+    with pytest.raises(ConfigurationError, match="member_spread"):
+        model.predict(NEW)
+    with pytest.raises(ModelFileError):
+        model.save(tmp_path / "m.sodgp")
+    assert not (tmp_path / "m.sodgp").exists()
 
 
 def test_a_mixture_is_never_worse_than_its_members_are_on_average(three):
     """By the convexity of both scores: what the option is for."""
     truth = np.sign(NEW[:, 0])
     each = [member.predict_distribution(NEW) for member in three.members_]
-    together = three.predict_distribution(NEW)
+    together = with_spread(three, 1.0).predict_distribution(NEW)
     assert together.log_prob(truth).mean() >= np.mean([one.log_prob(truth).mean() for one in each])
     assert together.crps(truth).mean() <= np.mean([one.crps(truth).mean() for one in each])
 
 
 @pytest.mark.parametrize("name", ["three", "two_targets"])
 def test_joint_covariances_have_the_law_of_total_covariance(name, request):
-    model = request.getfixturevalue(name)
+    model = with_spread(request.getfixturevalue(name), 0.7)
     parts = [member.predict(NEW, return_cov=True) for member in model.members_]
     mean, covariance = model.predict(NEW, return_cov=True)
     means, within = (np.stack(values) for values in zip(*parts, strict=True))
@@ -88,16 +124,18 @@ def test_joint_covariances_have_the_law_of_total_covariance(name, request):
         means, within, covariance = means[..., None], within[:, None], covariance[None]
     for output in range(means.shape[-1]):
         between = np.cov(means[..., output].T, bias=True)
-        np.testing.assert_allclose(covariance[output], within[:, output].mean(0) + between, atol=1e-12)
+        np.testing.assert_allclose(covariance[output], 0.7**2 * within[:, output].mean(0) + between, atol=1e-12)
 
 
-def test_draws_have_the_moments_of_the_mixture(three):
-    draws = three.sample_y(NEW, n_samples=3000, random_state=1)
-    mean, std = three.predict(NEW, return_std=True)
+@pytest.mark.parametrize("spread", [1.0, 0.4])
+def test_draws_have_the_moments_of_the_mixture(three, spread):
+    model = with_spread(three, spread)
+    draws = model.sample_y(NEW, n_samples=3000, random_state=1)
+    mean, std = model.predict(NEW, return_std=True)
     assert draws.shape == (7, 3000)
     np.testing.assert_allclose(draws.mean(1), mean, atol=5 * std.max() / np.sqrt(3000))
     np.testing.assert_allclose(draws.std(1), std, rtol=0.1)
-    again = three.sample_y(NEW, n_samples=3000, random_state=1)
+    again = model.sample_y(NEW, n_samples=3000, random_state=1)
     np.testing.assert_array_equal(draws, again)
 
 
@@ -120,6 +158,9 @@ def test_covariances_of_members_that_disagree():
 def test_several_targets(two_targets):
     assert two_targets.predict(NEW).shape == (7, 2)
     assert two_targets.sample_y(NEW, 3).shape == (7, 2, 3)
+    assert two_targets.predict(NEW, return_cov=True)[1].shape == (2, 7, 7)
+    wide, narrow = (with_spread(two_targets, s).sample_y(NEW, 200).std(-1) for s in (1.0, 0.3))
+    assert (narrow < wide).all()
     assert len(noise_std(two_targets)) == 2
 
 
@@ -317,6 +358,10 @@ def test_replicates_bring_their_members():
 def test_an_ensemble_has_single_members():
     ensemble = DeepGPEnsemble(make(effort="thorough", max_iter=2), n_members=2, random_state=0).fit(X, Y)
     assert not any(hasattr(member, "members_") for member in ensemble.members_)
+    as_one = make(n_members=2, max_iter=2).fit(X, Y)
+    as_one.members_ = ensemble.members_
+    np.testing.assert_array_equal(ensemble.predict(NEW, return_std=True), as_one.predict(NEW, return_std=True))
+    np.testing.assert_array_equal(ensemble.predict_distribution(NEW).std, as_one.predict_distribution(NEW).std)
     with pytest.raises(ConfigurationError, match="one model each"):
         DeepGPEnsemble(make(n_members=3), n_members=2).fit(X, Y)
 
@@ -354,6 +399,21 @@ def test_files(three, tmp_path):
         assert again.random_state == 0
         assert [m.random_state for m in again.members_] == [m.random_state for m in model.members_]
     again.fit(frame, Y)
+
+
+def test_files_keep_the_spread_and_older_ones_mix_as_they_did(three, tmp_path):
+    for spread in (None, 0.6):
+        with_spread(three, spread).save(tmp_path / "m.sodgp")
+        again = DeepGPRegressor.load(tmp_path / "m.sodgp")
+        assert again.member_spread == spread
+        np.testing.assert_array_equal(
+            again.predict(NEW, return_std=True), with_spread(three, spread).predict(NEW, return_std=True)
+        )
+    record = read_record(tmp_path / "m.sodgp")
+    for part in (record.info, *record.info["members"]):
+        del part["parameters"]["member_spread"]
+    write_record(tmp_path / "older.sodgp", record)
+    assert DeepGPRegressor.load(tmp_path / "older.sodgp").member_spread == 1.0
 
 
 def test_files_keep_options_that_were_changed_after_the_fit(three, tmp_path):

@@ -71,7 +71,7 @@ def test_several_targets():
 
 
 def test_an_ensemble_predicts_the_mean_of_its_members(tmp_path):
-    base = DeepGPRegressor(**{**SMALL, "random_state": None}, outlier_probability=0.1)
+    base = DeepGPRegressor(**{**SMALL, "random_state": None}, outlier_probability=0.1, member_spread=1.0)
     ensemble = DeepGPEnsemble(base, n_members=2, random_state=0).fit(X, Y)
     dist = ensemble.predict_distribution(X)
     density = np.mean([np.exp(member.predict_distribution(X).log_prob(Y)) for member in ensemble.members_], 0)

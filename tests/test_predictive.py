@@ -343,6 +343,35 @@ def test_no_temporary_is_larger_than_a_chunk(monkeypatch):
     assert len(largest) == 3 * 10 + 162
 
 
+@pytest.mark.parametrize("probability", [0.0, 0.2])
+@pytest.mark.parametrize("outputs", [(), (2,)])
+def test_around_the_mean_only_the_width_changes(probability, outputs):
+    rng = np.random.default_rng(0)
+    means, variances = rng.normal(size=(5, 3, *outputs)), rng.uniform(0.1, 1.0, (5, 3, *outputs))
+    dist = GaussianMixture(means, variances, outlier_probability=probability)
+    narrow = dist.around_mean(0.25)
+    np.testing.assert_allclose(narrow.mean, dist.mean)
+    np.testing.assert_allclose(narrow.std, 0.25 * dist.std)
+    ends, narrow_ends = np.stack(dist.interval(0.9)), np.stack(narrow.interval(0.9))
+    np.testing.assert_allclose(narrow_ends - narrow.mean, 0.25 * (ends - dist.mean), rtol=1e-6)
+    np.testing.assert_allclose(narrow.outlier_probability, dist.outlier_probability)
+    np.testing.assert_allclose(narrow.around_mean(4.0).log_prob(0.3), dist.log_prob(0.3))
+    assert dist.around_mean(1.0) is dist
+
+
+def test_around_the_mean_of_a_pool_whose_outliers_are_elsewhere():
+    parts = [GaussianMixture(np.full((2, 1), m), np.ones((2, 1)), outlier_probability=0.1) for m in (0.0, 3.0)]
+    pooled = GaussianMixture.pool(parts)
+    narrow = pooled.around_mean(0.5)
+    np.testing.assert_allclose((narrow.mean, narrow.std), (pooled.mean, 0.5 * pooled.std))
+
+
+@pytest.mark.parametrize("factor", [0.0, -1.0, np.nan, np.inf])
+def test_a_width_that_is_none(factor):
+    with pytest.raises(InputError, match="factor"):
+        GaussianMixture(np.zeros((1, 1)), np.ones((1, 1))).around_mean(factor)
+
+
 @pytest.mark.parametrize(
     ("scale", "shift"), [(2.5, -4.0), (-0.1, 3.0), ([1.0, -2.0, 1e3], torch.tensor([0.0, 1.0, 2.0]))]
 )

@@ -8,6 +8,7 @@ from typing import Any
 from sodgp.architecture import Initialization
 from sodgp.bench.protocol import plain
 from sodgp.efforts import EFFORTS
+from sodgp.pooling import MEMBER_SPREAD
 
 
 @dataclass(frozen=True)
@@ -28,9 +29,13 @@ class Variant:
     @property
     def described(self) -> dict[str, Any]:
         """The variant as it stands in a file: what an effort means may change, so it is written out."""
-        effort = {"effort": asdict(EFFORTS[self.options["effort"]])} if "effort" in self.options else {}
-        options = {name: plain(value) for name, value in self.options.items()}
-        return {"options": options, "members": self.members, **effort}
+        described = {"options": {name: plain(value) for name, value in self.options.items()}, "members": self.members}
+        if "effort" in self.options:
+            effort = EFFORTS[self.options["effort"]]
+            described["effort"] = asdict(effort)
+            if effort.members > 1:
+                described["member_spread"] = MEMBER_SPREAD
+        return described
 
 
 # Written out: the defaults of the estimator were chosen with these variants, and may change again.

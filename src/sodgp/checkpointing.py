@@ -24,6 +24,7 @@ _FREE = frozenset(
         "checkpoint_every",
         "device",
         "max_minutes",
+        "member_spread",
         "n_members",
         "n_restarts",
         "outlier_probability",

@@ -35,6 +35,7 @@ from sodgp.option_checks import (
     checked_outliers,
     checked_pause,
     checked_size,
+    checked_spread,
 )
 from sodgp.subset import get_selector
 from sodgp.subset.auto import Auto, AutoSize
@@ -184,6 +185,7 @@ class Configuration:
         check_seed(e.random_state)
         check_integer("n_predict_samples", e.n_predict_samples, minimum=1)
         checked_outliers(e.outlier_probability)
+        checked_spread(e.member_spread)
         if e.n_threads is not None:
             check_integer("n_threads", e.n_threads, minimum=1)
         dtype = DTYPES[e.dtype]

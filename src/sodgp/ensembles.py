@@ -114,7 +114,7 @@ class DeepGPEnsemble(MultiOutputMixin, RegressorMixin, BaseEstimator):
         (4,)
         """
         check_is_fitted(self)
-        mean, std = pooled_std([member.predict(X, return_std=True) for member in self.members_])
+        mean, std = pooled_std([member.predict(X, return_std=True) for member in self.members_], self._spread)
         return (mean, std) if return_std else mean
 
     def predict_distribution(self, X: Any, *, latent: bool = False) -> GaussianMixture:
@@ -130,7 +130,12 @@ class DeepGPEnsemble(MultiOutputMixin, RegressorMixin, BaseEstimator):
         GaussianMixture(n_components=2, n_rows=4, n_outputs=1)
         """
         check_is_fitted(self)
-        return pooled_mixture([member.predict_distribution(X, latent=latent) for member in self.members_])
+        return pooled_mixture((m.predict_distribution(X, latent=latent) for m in self.members_), self._spread)
+
+    @property
+    def _spread(self) -> float:
+        """As the members have it, which have the options of `estimator`."""
+        return self.members_[0]._spread
 
     def save(self, path: Any) -> None:
         """Write the fitted ensemble to one file (``"m.sodgp"``) or folder (``"model/"``), without pickle.

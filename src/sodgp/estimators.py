@@ -112,6 +112,10 @@ class DeepGPRegressor(Several, Preparation, Predictions, MultiOutputMixin, Regre
         Models from different seeds (and subsets), trained in one program, whose predictions are one mixture: surer
         means, and intervals that know where the models disagree. None takes those of `effort` for ``"sod"`` with a
         kernel given by name, unless `n_restarts`, `warm_start` or `validation_fraction` ask for one model; else 1.
+    member_spread : float or None, default=None
+        With several members: the factor by which the law of each is drawn in around its own mean before they are mixed.
+        Their disagreement makes the mixture wider than each, and their common mean errs less: 1, the plain mixture, is
+        too wide. None is 0.93. Not used in training: `set_params` changes it without a new fit.
     n_restarts : int, default=1
         Fits from different seeds (and subsets), trained in one program; the one with the best bound is kept.
     warm_start : bool, default=False
@@ -216,6 +220,7 @@ class DeepGPRegressor(Several, Preparation, Predictions, MultiOutputMixin, Regre
         batch_size: int | None = None,
         learning_rate: float = 0.03,
         n_members: int | None = None,
+        member_spread: float | None = None,
         n_restarts: int = 1,
         warm_start: bool = False,
         compile: bool = False,
@@ -260,6 +265,7 @@ class DeepGPRegressor(Several, Preparation, Predictions, MultiOutputMixin, Regre
         self.batch_size = batch_size
         self.learning_rate = learning_rate
         self.n_members = n_members
+        self.member_spread = member_spread
         self.n_restarts = n_restarts
         self.warm_start = warm_start
         self.compile = compile

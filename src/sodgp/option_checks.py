@@ -48,6 +48,14 @@ def checked_outliers(probability: Any) -> float | None:
     return share
 
 
+def checked_spread(factor: Any) -> float | None:
+    """Factor of the members' spreads in their mixture."""
+    number = None if factor is None else check_positive("member_spread", factor)
+    if number is not None and not 0.1 <= number <= 10.0:
+        raise ConfigurationError(f"member_spread={factor!r} must be from 0.1 to 10; 1 leaves the members as they are.")
+    return number
+
+
 def checked_initialization(initialization: Any) -> Initialization:
     """Values at which training starts."""
     if initialization is None:

@@ -1,8 +1,13 @@
-"""Predictions of several models as those of their equal mixture; finite, or a NumericalError."""
+"""Predictions of several models as those of their equal mixture; finite, or a NumericalError.
+
+Every function takes a factor `spread`, by which the law of each member is first drawn in around its own mean: the
+spread-adjusted linear pool of Gneiting and Ranjan (2013). A mixture of members that are right about their own errors is
+too wide, since it adds their disagreement to those errors, while their common mean errs less than each of them does.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,12 +16,15 @@ from numpy.typing import NDArray
 from sodgp.errors import NumericalError
 from sodgp.predictive import GaussianMixture
 
-__all__ = ["pooled_covariance", "pooled_draws", "pooled_mixture", "pooled_std"]
+__all__ = ["MEMBER_SPREAD", "pooled_covariance", "pooled_draws", "pooled_mixture", "pooled_std"]
 
 FloatArray = NDArray[np.float64]
 
+MEMBER_SPREAD = 0.93
+"""The factor `spread` where a user gives none: chosen on validation rows, see ``docs/accuracy.md``."""
 
-def pooled_std(moments: Sequence[tuple[FloatArray, FloatArray]]) -> tuple[FloatArray, FloatArray]:
+
+def pooled_std(moments: Sequence[tuple[FloatArray, FloatArray]], spread: float = 1.0) -> tuple[FloatArray, FloatArray]:
     """Mean and standard deviation of the mixture, from those of its members.
 
     Examples
@@ -27,10 +35,12 @@ def pooled_std(moments: Sequence[tuple[FloatArray, FloatArray]]) -> tuple[FloatA
     """
     means, stds = (np.stack(values) for values in zip(*moments, strict=True))
     with np.errstate(over="ignore", invalid="ignore"):
-        return _finite(means.mean(0), np.sqrt((stds**2).mean(0) + means.var(0)))
+        return _finite(means.mean(0), np.sqrt(((spread * stds) ** 2).mean(0) + means.var(0)))
 
 
-def pooled_covariance(moments: Sequence[tuple[FloatArray, FloatArray]]) -> tuple[FloatArray, FloatArray]:
+def pooled_covariance(
+    moments: Sequence[tuple[FloatArray, FloatArray]], spread: float = 1.0
+) -> tuple[FloatArray, FloatArray]:
     """Mean [N] or [N, P] and covariance [N, N] or [P, N, N] of the mixture, from those of its members.
 
     Examples
@@ -43,10 +53,11 @@ def pooled_covariance(moments: Sequence[tuple[FloatArray, FloatArray]]) -> tuple
     with np.errstate(over="ignore", invalid="ignore"):
         # Members last, so that a matrix product is over them: [N, K] or [P, N, K].
         centred = np.moveaxis(means - means.mean(0), (0, 1), (-1, -2))
-        return _finite(means.mean(0), covariances.mean(0) + centred @ np.swapaxes(centred, -1, -2) / len(means))
+        between = centred @ np.swapaxes(centred, -1, -2) / len(means)
+        return _finite(means.mean(0), spread**2 * covariances.mean(0) + between)
 
 
-def pooled_mixture(mixtures: Sequence[GaussianMixture]) -> GaussianMixture:
+def pooled_mixture(mixtures: Iterable[GaussianMixture], spread: float = 1.0) -> GaussianMixture:
     """All components of all members.
 
     Examples
@@ -55,12 +66,14 @@ def pooled_mixture(mixtures: Sequence[GaussianMixture]) -> GaussianMixture:
     >>> pooled_mixture([one, one])
     GaussianMixture(n_components=4, n_rows=3, n_outputs=1)
     """
-    pooled = GaussianMixture.pool(mixtures)
+    pooled = GaussianMixture.pool([mixture.around_mean(spread) for mixture in mixtures])
     _finite(pooled.mean, pooled.variance)
     return pooled
 
 
-def pooled_draws(members: Sequence[Any], X: Any, n_samples: int, seed: int, *, latent: bool) -> FloatArray:
+def pooled_draws(
+    members: Sequence[Any], X: Any, n_samples: int, seed: int, *, latent: bool, spread: float = 1.0
+) -> FloatArray:
     """Draws [..., n_samples] of whole functions, each from a member that was drawn first.
 
     Parameters
@@ -70,6 +83,7 @@ def pooled_draws(members: Sequence[Any], X: Any, n_samples: int, seed: int, *, l
     n_samples, seed : int
     latent : bool
         Without observation noise.
+    spread : float
 
     Examples
     --------
@@ -89,6 +103,9 @@ def pooled_draws(members: Sequence[Any], X: Any, n_samples: int, seed: int, *, l
     first = next(iter(parts.values()))
     draws = np.empty((*first.shape[:-1], n_samples))
     for number, values in parts.items():
+        if spread != 1.0:
+            mean = members[number].predict(X)[..., None]
+            values = mean + spread * (values - mean)
         draws[..., whose == number] = values
     return draws
 

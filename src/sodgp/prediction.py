@@ -20,9 +20,9 @@ from sodgp.draws import FreshDraws, SharedDraws
 from sodgp.errors import InputError, NumericalError
 from sodgp.inference.base import Inference
 from sodgp.model import DeepGP
-from sodgp.option_checks import checked_outliers
+from sodgp.option_checks import checked_outliers, checked_spread
 from sodgp.outliers import OUTLIER_SCALE, widening
-from sodgp.pooling import pooled_covariance, pooled_draws, pooled_mixture, pooled_std
+from sodgp.pooling import MEMBER_SPREAD, pooled_covariance, pooled_draws, pooled_mixture, pooled_std
 from sodgp.predictive import GaussianMixture
 from sodgp.validation import check_integer, check_predict_data, cpu_threads
 
@@ -51,6 +51,7 @@ class Predictions(Fitted):
     """What a fitted `DeepGPRegressor` can say about new rows; one of several members, what their mixture says."""
 
     outlier_probability: float | None
+    member_spread: float | None
     n_threads: int | None
 
     def predict(self, X: Any, return_std: bool = False, return_cov: bool = False) -> Any:
@@ -86,9 +87,9 @@ class Predictions(Fitted):
             raise InputError("ask for return_std or return_cov, not for both: cov has the variances on its diagonal.")
         members = self._members()
         if members and return_cov:
-            return pooled_covariance([member.predict(X, return_cov=True) for member in members])
+            return pooled_covariance([member.predict(X, return_cov=True) for member in members], self._spread)
         if members:
-            mean, std = pooled_std([member.predict(X, return_std=True) for member in members])
+            mean, std = pooled_std([member.predict(X, return_std=True) for member in members], self._spread)
             return (mean, std) if return_std else mean
         if return_cov:
             return self._joint_moments(X)
@@ -124,7 +125,7 @@ class Predictions(Fitted):
         members = self._members()
         if members:
             self._check_room(len(X), latent=latent, members=len(members))
-            return pooled_mixture([member.predict_distribution(X, latent=latent) for member in members])
+            return pooled_mixture((m.predict_distribution(X, latent=latent) for m in members), self._spread)
         return GaussianMixture.concatenate(list(self._mixtures(X, latent=latent, keep=True)))
 
     def sample_y(self, X: Any, n_samples: int = 1, random_state: Any = 0, *, latent: bool = False) -> FloatArray:
@@ -157,7 +158,7 @@ class Predictions(Fitted):
         seed = int(check_random_state(random_state).randint(2**31 - 1))
         members = self._members()
         if members:
-            return pooled_draws(members, X, count, seed, latent=latent)
+            return pooled_draws(members, X, count, seed, latent=latent, spread=self._spread)
         mean, covariance = self._joint(X, seed, count, noise=None if latent else self.model_.drawn_noise_at)
         values, vectors = torch.linalg.eigh(covariance)
         normal = torch.randn(*mean.mT.shape, generator=torch.Generator().manual_seed(seed + 1), dtype=torch.float64)[
@@ -289,6 +290,12 @@ class Predictions(Fitted):
         if not getattr(self._method, "predictive_weight", 0.0):
             return 0.0
         return 1.0 / (1.0 + float(np.max(self._x_scaler.n_samples_seen_)))
+
+    @property
+    def _spread(self) -> float:
+        """Factor of the members' spreads in their mixture."""
+        given = checked_spread(self.member_spread)
+        return MEMBER_SPREAD if given is None else given
 
     def _original_units(self, mean: Tensor, variance: Tensor, outliers: float) -> GaussianMixture:
         # Rounding leaves a variance of f at zero where a row sits on the subset and the noise is at its floor.

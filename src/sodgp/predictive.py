@@ -209,6 +209,31 @@ class GaussianMixture:
         moved = Outliers(by_cell[0] * strange.mu + by_cell[1], by_cell[0].square() * strange.var, strange.probability)
         return GaussianMixture(mu.reshape(shape), var.reshape(shape))._with(moved)
 
+    def around_mean(self, factor: float) -> GaussianMixture:
+        """Mixture of ``m + factor * (Y - m)``, m the mean of the row: as wide as so many times this one.
+
+        Parameters
+        ----------
+        factor : float
+            Finite and positive.
+
+        Examples
+        --------
+        >>> dist = GaussianMixture(torch.tensor([[0.0, 5.0], [2.0, 5.0]]), torch.ones(2, 2))
+        >>> narrow = dist.around_mean(0.5)
+        >>> narrow.mean - dist.mean, narrow.std / dist.std
+        (array([0., 0.]), array([0.5, 0.5]))
+        """
+        if not (np.isfinite(factor) and factor > 0):
+            raise InputError(f"factor must be finite and positive; got {factor!r}")
+        if factor == 1.0:
+            return self
+        centre, strange = self._centre, self._outliers
+        drawn_in = strange._replace(mu=centre + factor * (strange.mu - centre), var=factor**2 * strange.var)
+        mu, var = centre + factor * (self._mu - centre), factor**2 * self._var
+        shape = (self.n_components, *self._shape)
+        return GaussianMixture(mu.reshape(shape), var.reshape(shape))._with(drawn_in)
+
     def _with(self, outliers: Outliers) -> GaussianMixture:
         """The same mixture, given these outliers."""
         self._outliers = outliers
@@ -224,9 +249,12 @@ class GaussianMixture:
     @property
     def mean(self) -> FloatArray:
         """Mean of the mixture, shape [N] or [N, P]."""
-        mean = self._mu.mean(0)
-        strange = self._outliers
-        return self._result(mean + (strange.probability * (strange.mu - mean)).sum(0))
+        return self._result(self._centre)
+
+    @property
+    def _centre(self) -> torch.Tensor:
+        mean, strange = self._mu.mean(0), self._outliers
+        return mean + (strange.probability * (strange.mu - mean)).sum(0)
 
     @property
     def variance(self) -> FloatArray:

@@ -31,6 +31,8 @@ _LARGEST = 2**53
 
 # Never in a file: code, and places to write to.
 _LEFT_OUT = ("callbacks", "checkpoint")
+# What a file from before an option stood for, where that is not today's default: it predicts as it did.
+_BEFORE = {"outlier_probability": 0.0, "member_spread": 1.0}
 
 
 def encode_parameters(estimator: Any, input_dims: Sequence[int] = ()) -> dict[str, Any]:
@@ -99,12 +101,12 @@ def _encode(name: str, value: Any) -> Any:
 
 
 def decode_parameters(cls: type, parameters: dict[str, Any]) -> dict[str, Any]:
-    """Constructor arguments for `cls` from JSON; those that a newer or older file lacks keep their defaults."""
+    """Constructor arguments for `cls` from JSON; those that an older file lacks are what they were then."""
     known = inspect.signature(cls).parameters
     unknown = sorted(parameters.keys() - known.keys())
     if unknown:
         refuse(f"parameters.{unknown[0]}", "unknown to this version of sodgp")
-    return {name: _decode(name, value) for name, value in parameters.items() if name not in _LEFT_OUT}
+    return {**_BEFORE, **{name: _decode(name, value) for name, value in parameters.items() if name not in _LEFT_OUT}}
 
 
 def _decode(name: str, value: Any) -> Any:

@@ -146,8 +146,7 @@ def from_record(cls: type[E], record: Record) -> E:
     check_kind(info, cls)
     if "members" in info:
         return apart(cls, record, from_record)
-    # A file from before outliers were thought of predicts as it did.
-    estimator: Any = cls(**{"outlier_probability": 0.0, **decode_parameters(cls, typed(info, "parameters", dict))})
+    estimator: Any = cls(**decode_parameters(cls, typed(info, "parameters", dict)))
     if estimator.n_members not in (None, 1):
         refuse("n_members", "more than one for a model without members")
     device = _device(estimator)

@@ -55,7 +55,8 @@ def describe(model: DeepGPRegressor) -> dict[str, Any]:
     dict
         ``method``, ``n_layers``, ``widths`` (outputs of every layer), ``kernel``, ``inputs``, ``targets``, ``rows``,
         ``subset_rows`` (inducing points of a layer), ``separate_kernels`` (of the first layer's outputs),
-        ``outlier_probability`` (of predictions), ``members``, ``parameters`` (of all of them), ``objective``
+        ``outlier_probability`` (of predictions), ``members``, ``member_spread`` (factor of their spreads in the
+        mixture), ``parameters`` (of all of them), ``objective``
         (``"bound"``, or ``"predictive"`` where the weight of the predictive density is above 0) and its value
         ``bound`` (nats; of the first member), ``iterations``, ``stopped``, ``rollbacks``, ``jitter_climbs``,
         ``bad_gradients``, ``safeguards`` (these three in words), ``seconds`` of training, ``noise_std`` of every
@@ -86,6 +87,7 @@ def describe(model: DeepGPRegressor) -> dict[str, Any]:
         "separate_kernels": model.model_.has_separate_kernels,
         "outlier_probability": model._outliers,
         "members": len(models_of(model)),
+        "member_spread": model._spread,
         "parameters": int(model.n_parameters_),
         "objective": "predictive" if getattr(model._method, "predictive_weight", 0.0) else "bound",
         "bound": history.bound[-1] if history.bound else None,

@@ -138,14 +138,15 @@ def _less_sure(facts: Facts) -> str:
     """What to try where intervals are too narrow."""
     weight = getattr(facts.model._method, "predictive_weight", 0.0)
     first = "Train on the bound (predictive_weight=0)" if weight else "Train longer"
-    more = "more members" if facts.about["members"] > 1 else "several members (n_members=4)"
+    several = facts.about["members"] > 1
+    more = "more members, or a larger member_spread" if several else "several members (n_members=4)"
     return f"{first}, use {more}, or widen the intervals by what the coverage curve says."
 
 
 def _surer(facts: Facts) -> str:
     """What to try where they are too wide."""
     if facts.about["members"] > 1:
-        return "Members that disagree make intervals wide: train longer, or use fewer of them (n_members)."
+        return "Members that disagree make intervals wide: train longer, or draw them in (a smaller member_spread)."
     return "Train longer: intervals shrink as the noise is learned."
 
 
