@@ -9,9 +9,9 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from sodgp.checkpointing import check_seed_is_kept
-from sodgp.errors import ConfigurationError
+from sodgp.errors import ConfigurationError, InputError
 from sodgp.estimators import DeepGPRegressor
-from sodgp.pooling import pooled_mixture, pooled_std
+from sodgp.pooling import FloatArray, pooled_covariance, pooled_draws, pooled_mixture, pooled_std
 from sodgp.predictive import GaussianMixture
 from sodgp.replicates import fit_replicates
 from sodgp.several import copy_of
@@ -96,13 +96,14 @@ class DeepGPEnsemble(MultiOutputMixin, RegressorMixin, BaseEstimator):
         if hasattr(members[0], "feature_names_in_"):
             self.feature_names_in_ = members[0].feature_names_in_
 
-    def predict(self, X: Any, return_std: bool = False) -> Any:
-        """Mean of y, and its standard deviation if `return_std`, in original units.
+    def predict(self, X: Any, return_std: bool = False, return_cov: bool = False) -> Any:
+        """Mean of y in original units, and its standard deviation or covariance; see `DeepGPRegressor.predict`.
 
         Returns
         -------
         mean : ndarray of shape [N] or [N, P]
         std : ndarray of the same shape, if `return_std`
+        cov : ndarray of shape [N, N] or [P, N, N], if `return_cov`
 
         Examples
         --------
@@ -114,6 +115,10 @@ class DeepGPEnsemble(MultiOutputMixin, RegressorMixin, BaseEstimator):
         (4,)
         """
         check_is_fitted(self)
+        if return_std and return_cov:
+            raise InputError("ask for return_std or return_cov, not for both: cov has the variances on its diagonal.")
+        if return_cov:
+            return pooled_covariance([m.predict(X, return_cov=True) for m in self.members_], self._spread)
         mean, std = pooled_std([member.predict(X, return_std=True) for member in self.members_], self._spread)
         return (mean, std) if return_std else mean
 
@@ -131,6 +136,23 @@ class DeepGPEnsemble(MultiOutputMixin, RegressorMixin, BaseEstimator):
         """
         check_is_fitted(self)
         return pooled_mixture((m.predict_distribution(X, latent=latent) for m in self.members_), self._spread)
+
+    def sample_y(self, X: Any, n_samples: int = 1, random_state: Any = 0, *, latent: bool = False) -> FloatArray:
+        """Draw whole functions [N, n_samples] or [N, P, n_samples]; see `DeepGPRegressor.sample_y`.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> X = np.linspace(-1, 1, 30)[:, None]
+        >>> base = DeepGPRegressor(n_layers=1, max_iter=5)
+        >>> ensemble = DeepGPEnsemble(base, n_members=2, random_state=0).fit(X, np.sign(X[:, 0]))
+        >>> ensemble.sample_y(X[:4], n_samples=3).shape
+        (4, 3)
+        """
+        check_is_fitted(self)
+        count = check_integer("n_samples", n_samples, minimum=1)
+        seed = int(check_random_state(random_state).randint(2**31 - 1))
+        return pooled_draws(self.members_, X, count, seed, latent=latent, spread=self._spread)
 
     @property
     def _spread(self) -> float:
