@@ -176,6 +176,27 @@ def members() -> str:
     )
 
 
+def spreads() -> str:
+    """Validation scores of four members, drawn in by several factors."""
+    records = json.loads((RESULTS / "spreads.json").read_text())
+    shown = (0.8, 0.84, 0.88, 0.92, 0.96, 1.0)
+    measures = ("nlpp", "crps", "coverage_90")
+
+    def entry(nlpp: float, crps: float, covered: float) -> str:
+        return f"{nlpp:.3f}, {_short(crps)}, {100 * covered:.0f} %"
+
+    rows = []
+    for data, record in records.items():
+        scores = [record["scores"][f"4 at {spread}"] for spread in shown]
+        entries = [entry(*(statistics.fmean(score[name]) for name in measures)) for score in scores]
+        rows.append([f"{data} ({record['splits']} splits)", *entries])
+    for label, name, digits in (("mean NLPP", "nlpp", 3), ("mean coverage, %", "coverage_90", 1)):
+        every = [[statistics.fmean(r["scores"][f"4 at {s}"][name]) for r in records.values()] for s in shown]
+        means = [statistics.fmean(values) * (100 if name == "coverage_90" else 1) for values in every]
+        rows.append([label, *(f"{value:.{digits}f}" for value in means)])
+    return table(["NLPP, CRPS, coverage", *(f"{spread:.2f}" for spread in shown)], rows)
+
+
 def efforts() -> str:
     """Test NLPP of the efforts beside what one would use instead."""
     return table(["test NLPP", *ACCURACY_SETS], _efforts(lambda scores: _with_error(scores["nlpp"])))
@@ -258,6 +279,7 @@ TABLES = {
     "ablation": ablation,
     "outliers": outliers,
     "members": members,
+    "spreads": spreads,
     "efforts": efforts,
     "effort_errors": effort_errors,
 }

@@ -362,6 +362,11 @@ def test_an_ensemble_has_single_members():
     as_one.members_ = ensemble.members_
     np.testing.assert_array_equal(ensemble.predict(NEW, return_std=True), as_one.predict(NEW, return_std=True))
     np.testing.assert_array_equal(ensemble.predict_distribution(NEW).std, as_one.predict_distribution(NEW).std)
+    for one, other in zip(ensemble.predict(NEW, return_cov=True), as_one.predict(NEW, return_cov=True), strict=True):
+        np.testing.assert_array_equal(one, other)
+    np.testing.assert_array_equal(ensemble.sample_y(NEW, 3, 1), as_one.sample_y(NEW, 3, 1))
+    with pytest.raises(InputError, match="not for both"):
+        ensemble.predict(NEW, return_std=True, return_cov=True)
     with pytest.raises(ConfigurationError, match="one model each"):
         DeepGPEnsemble(make(n_members=3), n_members=2).fit(X, Y)
 
