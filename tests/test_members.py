@@ -22,7 +22,7 @@ from sodgp.errors import (
     SodgpWarning,
 )
 from sodgp.io import read_record, write_record
-from sodgp.pooling import MEMBER_SPREAD, pooled_covariance, pooled_draws
+from sodgp.pooling import pooled_covariance, pooled_draws, usual_spread
 from sodgp.predictive import GaussianMixture
 from sodgp.report.content import cross_validated, held_out
 from sodgp.report.measures import shared_rows
@@ -60,7 +60,7 @@ def with_spread(model: DeepGPRegressor, spread: float | None) -> DeepGPRegressor
     return copy.copy(model).set_params(member_spread=spread)
 
 
-@pytest.mark.parametrize(("spread", "factor"), [(1.0, 1.0), (0.5, 0.5), (None, MEMBER_SPREAD)])
+@pytest.mark.parametrize(("spread", "factor"), [(1.0, 1.0), (0.5, 0.5), (None, usual_spread(3))])
 def test_predictions_are_those_of_the_mixture(three, spread, factor):
     model = with_spread(three, spread)
     mixture = GaussianMixture.pool([m.predict_distribution(NEW).around_mean(factor) for m in three.members_])

@@ -102,7 +102,11 @@ def finished(cell: Cell, out: Path, splits: int | None = None) -> dict[str, Any]
     wanted = {"cell": asdict(cell), **variant.described}
     if splits is not None:
         wanted["splits"] = splits
-    return record if isinstance(record, dict) and all(record.get(k) == v for k, v in wanted.items()) else None
+    if not isinstance(record, dict):
+        return None
+    # Cells from before members were drawn in are of the plain mixture.
+    found = {"member_spread": 1.0, **record}
+    return record if all(found.get(name) == value for name, value in wanted.items()) else None
 
 
 def store(record: dict[str, Any], path: Path) -> None:

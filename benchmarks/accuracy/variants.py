@@ -8,7 +8,7 @@ from typing import Any
 from sodgp.architecture import Initialization
 from sodgp.bench.protocol import plain
 from sodgp.efforts import EFFORTS
-from sodgp.pooling import MEMBER_SPREAD
+from sodgp.pooling import usual_spread
 
 
 @dataclass(frozen=True)
@@ -29,12 +29,12 @@ class Variant:
     @property
     def described(self) -> dict[str, Any]:
         """The variant as it stands in a file: what an effort means may change, so it is written out."""
-        described = {"options": {name: plain(value) for name, value in self.options.items()}, "members": self.members}
+        options = {name: plain(value) for name, value in self.options.items() if name != "member_spread"}
+        described = {"options": options, "members": self.members}
         if "effort" in self.options:
             effort = EFFORTS[self.options["effort"]]
             described["effort"] = asdict(effort)
-            if effort.members > 1:
-                described["member_spread"] = MEMBER_SPREAD
+            described["member_spread"] = self.options.get("member_spread", usual_spread(effort.members))
         return described
 
 
@@ -127,12 +127,13 @@ ABLATION: dict[str, Variant] = {
     "het+half M=200 x5": _changed(members=5, **_HET, **_HALF, **_LARGE),
 }
 
-# The estimator as it is; the last shows what its objective is worth.
+# The estimator as it is; the last shows what its objective is worth. Its members are in the plain mixture: how far to
+# draw them in was chosen for members that were trained for prediction.
 FINAL: dict[str, Variant] = {
     "quick": Variant({"effort": "quick"}),
     "standard": Variant({"effort": "standard"}),
     "thorough": Variant({"effort": "thorough"}),
-    "thorough on the bound": Variant({"effort": "thorough", "predictive_weight": 0.0}),
+    "thorough on the bound": Variant({"effort": "thorough", "predictive_weight": 0.0, "member_spread": 1.0}),
 }
 
 VARIANTS: dict[str, Variant] = {**ABLATION, **FINAL}

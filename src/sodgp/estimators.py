@@ -114,8 +114,9 @@ class DeepGPRegressor(Several, Preparation, Predictions, MultiOutputMixin, Regre
         kernel given by name, unless `n_restarts`, `warm_start` or `validation_fraction` ask for one model; else 1.
     member_spread : float or None, default=None
         With several members: the factor by which the law of each is drawn in around its own mean before they are mixed.
-        Their disagreement makes the mixture wider than each, and their common mean errs less: 1, the plain mixture, is
-        too wide. None is 0.93. Not used in training: `set_params` changes it without a new fit.
+        1 is the plain mixture, which is too wide: it adds their disagreement, while their common mean errs less than
+        each of them. None is 0.90, 0.87 or 0.85 for 2, 3 or 4 members, see `sodgp.pooling`. Not used in training:
+        `set_params` changes it without a new fit.
     n_restarts : int, default=1
         Fits from different seeds (and subsets), trained in one program; the one with the best bound is kept.
     warm_start : bool, default=False

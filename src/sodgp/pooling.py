@@ -7,6 +7,7 @@ too wide, since it adds their disagreement to those errors, while their common m
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -16,12 +17,25 @@ from numpy.typing import NDArray
 from sodgp.errors import NumericalError
 from sodgp.predictive import GaussianMixture
 
-__all__ = ["MEMBER_SPREAD", "pooled_covariance", "pooled_draws", "pooled_mixture", "pooled_std"]
+__all__ = ["pooled_covariance", "pooled_draws", "pooled_mixture", "pooled_std", "usual_spread"]
 
 FloatArray = NDArray[np.float64]
 
-MEMBER_SPREAD = 0.93
-"""The factor `spread` where a user gives none: chosen on validation rows, see ``docs/accuracy.md``."""
+_DISAGREEMENT = 0.37
+
+
+def usual_spread(n_members: int) -> float:
+    """The factor `spread` where a user gives none.
+
+    Chosen on validation rows for four members (``docs/accuracy.md``). What a mixture adds grows with the number of
+    members as the variance of so many draws does, and there is nothing to add to a single one.
+
+    Examples
+    --------
+    >>> [round(usual_spread(n), 2) for n in (1, 2, 3, 4, 100)]
+    [1.0, 0.9, 0.87, 0.85, 0.8]
+    """
+    return math.sqrt(1.0 - _DISAGREEMENT * (n_members - 1) / n_members)
 
 
 def pooled_std(moments: Sequence[tuple[FloatArray, FloatArray]], spread: float = 1.0) -> tuple[FloatArray, FloatArray]:

@@ -172,7 +172,7 @@ def _written(options: Mapping[str, Any]) -> dict[str, Any]:
     """The options of an estimator as they stand in a cell: what an effort means may change, its steps are written."""
     from sodgp.configuration import BATCH_SIZE, may_separate
     from sodgp.efforts import EFFORTS, members_of
-    from sodgp.pooling import MEMBER_SPREAD
+    from sodgp.pooling import usual_spread
 
     written = {name: plain(value) for name, value in options.items() if name not in _NOT_SETTINGS}
     if written["max_iter"] is None:
@@ -181,7 +181,7 @@ def _written(options: Mapping[str, Any]) -> dict[str, Any]:
     if written["n_members"] == 1:
         written["member_spread"] = 1.0  # it has no meaning, and older cells do not say it
     elif written["member_spread"] is None:
-        written["member_spread"] = MEMBER_SPREAD
+        written["member_spread"] = usual_spread(written["n_members"])
     if written["predictive_weight"] is None and written["inference"] != "sod":
         written["predictive_weight"] = 0.0  # what None means there, and what older cells say
     if written["separate_kernels"] is None and not may_separate(written):

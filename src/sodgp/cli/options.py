@@ -194,7 +194,10 @@ OPTIONS: Final[dict[str, Option]] = {
         INTEGER, "Models from different seeds that predict as one mixture", "1, or by --effort", panel=_TRAINING
     ),
     "member_spread": Option(
-        NUMBER, "Factor of the members' spreads in their mixture; 1 is the plain one", "0.93", panel=_TRAINING
+        NUMBER,
+        "Factor of the members' spreads in their mixture; 1 is the plain one",
+        "0.85 for 4 members",
+        panel=_TRAINING,
     ),
     "n_restarts": Option(INTEGER, "Fits from different seeds; the best is kept", "1", panel=_TRAINING),
     "validation_fraction": Option(
