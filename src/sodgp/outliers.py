@@ -5,10 +5,13 @@ Means and variances of a mixture are ``[T, C]`` for T components and C cells, as
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+import numpy as np
 import torch
+
+from sodgp.arrays import FloatArray, to_numpy
 
 OUTLIER_SCALE = 10.0
 """How many times wider the law of an outlier is than that of any other observation, in standard deviations."""
@@ -46,6 +49,41 @@ class Outliers(NamedTuple):
         wide = (OUTLIER_SCALE**2 * variance_of(mu, var)).clamp_max(torch.finfo(var.dtype).max / 4)
         centre = mu.mean(0)
         return cls(*(values[None][:count] for values in (centre, wide, torch.full_like(centre, probability))))
+
+    def affine(self, scale: torch.Tensor | float, shift: torch.Tensor) -> Outliers:
+        """Of ``scale * Y + shift``, both for each cell.
+
+        Examples
+        --------
+        >>> strange = Outliers.of(torch.zeros(5, 1), torch.ones(5, 1), 0.01).affine(2.0, torch.ones(1))
+        >>> strange.mu.item(), strange.var.item()
+        (1.0, 400.0)
+        """
+        return self._replace(mu=scale * self.mu + shift, var=scale**2 * self.var)
+
+    def padded(self, count: int, mu: torch.Tensor, var: torch.Tensor) -> Outliers:
+        """With further laws around components [T, C], of probability zero, `count` in all."""
+        none = Outliers.of(mu, var, 1.0)
+        more = none._replace(probability=torch.zeros_like(none.probability))
+        return Outliers.joined([self, *[more] * (count - len(self.mu))])
+
+    @classmethod
+    def joined(cls, parts: Sequence[Outliers], dim: int = 0) -> Outliers:
+        """The laws of all parts for the same cells or, with ``dim=1``, as many laws for all their cells."""
+        return cls(*(torch.cat(values, dim=dim) for values in zip(*parts, strict=True)))
+
+    def put_into(self, draws: FloatArray, normal: FloatArray, uniform: FloatArray) -> FloatArray:
+        """Draws [n, C] with an outlier wherever a uniform number says so, made of the normal one beside it."""
+        below = np.zeros(draws.shape[1])
+        for centre, variance, p in zip(*map(to_numpy, self), strict=True):
+            chosen = (uniform >= below) & (uniform < below + p)
+            draws = np.where(chosen, centre + np.sqrt(variance) * normal, draws)
+            below = below + p
+        return draws
+
+    def of_cells(self, cells: slice | torch.Tensor) -> Outliers:
+        """The laws of some cells."""
+        return self.map(lambda values: values[:, cells])
 
     def map(self, function: Callable[[torch.Tensor], torch.Tensor]) -> Outliers:
         """The same with a function applied to all three."""

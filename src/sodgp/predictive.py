@@ -146,9 +146,8 @@ class GaussianMixture:
         mu = torch.cat([m._mu.to(first._mu.device) for m in mixtures], dim=1)
         var = torch.cat([m._var.to(first._mu.device) for m in mixtures], dim=1)
         count = max(len(m._outliers.mu) for m in mixtures)
-        parts = [m._padded_outliers(count).map(lambda values: values.to(first._mu.device)) for m in mixtures]
-        outliers = Outliers(*(torch.cat(values, dim=1) for values in zip(*parts, strict=True)))
-        return cls(mu.reshape(shape), var.reshape(shape))._with(outliers)
+        strange = [m._outliers.padded(count, m._mu, m._var).map(lambda v: v.to(first._mu.device)) for m in mixtures]
+        return cls(mu.reshape(shape), var.reshape(shape))._with(Outliers.joined(strange, dim=1))
 
     @classmethod
     def pool(cls, members: Sequence[GaussianMixture]) -> GaussianMixture:
@@ -176,9 +175,8 @@ class GaussianMixture:
         means, variances = (
             torch.cat([t.to(parts[0][0].device) for t in column]) for column in zip(*parts, strict=True)
         )
-        strange = zip(*(m._outliers.map(lambda values: values.to(means.device)) for m in members), strict=True)
-        mu, var, probability = (torch.cat(values) for values in strange)
-        return cls(means, variances)._with(Outliers(mu, var, probability / len(members)))
+        strange = Outliers.joined([m._outliers.map(lambda values: values.to(means.device)) for m in members])
+        return cls(means, variances)._with(strange._replace(probability=strange.probability / len(members)))
 
     def affine(self, scale: Numbers, shift: Numbers) -> GaussianMixture:
         """Mixture of ``scale * Y + shift``, as when going back to original units.
@@ -205,9 +203,7 @@ class GaussianMixture:
         mu, var = a * self._mu.reshape(full) + b, a.square() * self._var.reshape(full)
         shape = (self.n_components, *self._shape)
         by_cell = [v.expand(self.n_outputs).repeat(len(self)) for v in (a.reshape(-1), b.reshape(-1))]
-        strange = self._outliers
-        moved = Outliers(by_cell[0] * strange.mu + by_cell[1], by_cell[0].square() * strange.var, strange.probability)
-        return GaussianMixture(mu.reshape(shape), var.reshape(shape))._with(moved)
+        return GaussianMixture(mu.reshape(shape), var.reshape(shape))._with(self._outliers.affine(*by_cell))
 
     def around_mean(self, factor: float) -> GaussianMixture:
         """Mixture of ``m + factor * (Y - m)``, m the mean of the row: as wide as so many times this one.
@@ -228,23 +224,15 @@ class GaussianMixture:
             raise InputError(f"factor must be finite and positive; got {factor!r}")
         if factor == 1.0:
             return self
-        centre, strange = self._centre, self._outliers
-        drawn_in = strange._replace(mu=centre + factor * (strange.mu - centre), var=factor**2 * strange.var)
-        mu, var = centre + factor * (self._mu - centre), factor**2 * self._var
+        shift = (1.0 - factor) * self._centre
+        mu, var = factor * self._mu + shift, factor**2 * self._var
         shape = (self.n_components, *self._shape)
-        return GaussianMixture(mu.reshape(shape), var.reshape(shape))._with(drawn_in)
+        return GaussianMixture(mu.reshape(shape), var.reshape(shape))._with(self._outliers.affine(factor, shift))
 
     def _with(self, outliers: Outliers) -> GaussianMixture:
         """The same mixture, given these outliers."""
         self._outliers = outliers
         return self
-
-    def _padded_outliers(self, count: int) -> Outliers:
-        """With further laws of probability zero, `count` in all."""
-        missing = count - len(self._outliers.mu)
-        none = Outliers.of(self._mu, self._var, 1.0)
-        more = none._replace(probability=torch.zeros_like(none.probability)).map(lambda v: v.repeat(missing, 1))
-        return Outliers(*(torch.cat(pair) for pair in zip(self._outliers, more, strict=True)))
 
     @property
     def mean(self) -> FloatArray:
@@ -406,11 +394,7 @@ class GaussianMixture:
             normal = draws[:, block]
             drawn = normal * to_numpy(var.sqrt())[component] + to_numpy(mu)[component]
             if strange is not None:
-                below = np.zeros(normal.shape[1])
-                for centre, spread, p in zip(*(to_numpy(values[:, block]) for values in self._outliers), strict=True):
-                    chosen = (strange[:, block] >= below) & (strange[:, block] < below + p)
-                    drawn = np.where(chosen, centre + np.sqrt(spread) * normal, drawn)
-                    below = below + p
+                drawn = self._outliers.of_cells(block).put_into(drawn, normal, strange[:, block])
             draws[:, block] = drawn
         return draws.reshape(n_samples, *self._shape)
 
@@ -443,7 +427,7 @@ class GaussianMixture:
     def _components(self, cells: slice | torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
         """Means, variances and relative weights [T, C] of some cells; outliers are further components."""
         mu, var = self._mu[:, cells], self._var[:, cells]
-        strange = self._outliers.map(lambda values: values[:, cells])
+        strange = self._outliers.of_cells(cells)
         if not len(strange.mu):
             return mu, var, torch.ones_like(mu)
         share = len(mu) * strange.probability / (1.0 - strange.probability.sum(0))
