@@ -90,7 +90,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     records = json.loads(options.out.read_text()) if options.out.exists() else {}
     fits = {"effort": "thorough", "device": options.device, "compile": options.compile}
     for data in options.data:
-        if data not in records:
+        if records.get(data, {}).get("splits") != options.splits:
             found = score(data, options.splits, fits)
             records[data] = {**found, "origin": origin(resolve_device(options.device))}
             options.out.write_text(json.dumps(records, indent=1) + "\n")

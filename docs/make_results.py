@@ -21,6 +21,8 @@ from sodgp.bench.cells import Cell, read_cells, row_label
 from sodgp.bench.table import Entry, Number, build, paper_numbers, row_order, summarise
 
 ROOT = Path(__file__).resolve().parents[1]
+# The benchmarks are not installed.
+sys.path.insert(0, str(ROOT))
 RESULTS = ROOT / "benchmarks" / "results"
 IMAGES = ROOT / "docs" / "images"
 PAGES = (ROOT / "docs" / "results.md", ROOT / "docs" / "accuracy.md", ROOT / "README.md")
@@ -235,15 +237,16 @@ def _efforts(entry: Callable[[Mapping[str, Sequence[float]]], str]) -> list[list
 
 def _variants(stage: str) -> list[str]:
     """Names of the variants with results, in the order of their list."""
-    sys.path.insert(0, str(ROOT))
     from benchmarks.accuracy.variants import VARIANTS
 
     return [v for v in VARIANTS if any(_accuracy(stage, data, v) for data in ACCURACY_SETS)]
 
 
 def _accuracy(stage: str, data: str, variant: str) -> dict[str, Any] | None:
-    path = RESULTS / "accuracy" / stage / f"{data}-{variant.replace(' ', '_')}.json"
-    return json.loads(path.read_text()) if path.exists() else None
+    from benchmarks.accuracy.cells import Cell as AccuracyCell
+    from benchmarks.accuracy.cells import finished
+
+    return finished(AccuracyCell(stage, data, variant), RESULTS / "accuracy")
 
 
 def _short(value: float) -> str:

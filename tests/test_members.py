@@ -22,7 +22,7 @@ from sodgp.errors import (
     SodgpWarning,
 )
 from sodgp.io import read_record, write_record
-from sodgp.pooling import pooled_covariance, pooled_draws, usual_spread
+from sodgp.pooling import pooled_covariance, pooled_draws, spread_of, usual_spread
 from sodgp.predictive import GaussianMixture
 from sodgp.report.content import cross_validated, held_out
 from sodgp.report.measures import shared_rows
@@ -90,6 +90,43 @@ def test_the_spread_concerns_members_only():
     one = make(max_iter=3, n_members=1).fit(X, Y)
     mean, std = one.predict(NEW, return_std=True)
     np.testing.assert_array_equal(one.set_params(member_spread=0.2).predict(NEW, return_std=True), (mean, std))
+    assert describe(one)["member_spread"] == 1.0
+    alone = DeepGPEnsemble(make(max_iter=3, member_spread=0.2), n_members=1, random_state=0).fit(X, Y)
+    np.testing.assert_array_equal(
+        alone.predict(NEW, return_std=True)[1], alone.members_[0].predict(NEW, return_std=True)[1]
+    )
+
+
+@pytest.mark.parametrize(
+    ("options", "n_members", "spread"),
+    [
+        ({}, 4, usual_spread(4)),
+        ({"predictive_weight": 0.0}, 2, usual_spread(2)),
+        ({"inference": "dsvi"}, 4, 1.0),
+        ({"inference": "sghmc", "member_spread": 0.8}, 4, 0.8),
+        ({"member_spread": 0.8}, 1, 1.0),
+    ],
+)
+def test_how_far_members_are_drawn_in(options, n_members, spread):
+    assert spread_of(DeepGPRegressor(**options), n_members) == spread
+
+
+def test_an_ensemble_is_drawn_in_as_its_estimator_says_now(tmp_path):
+    ensemble = DeepGPEnsemble(make(max_iter=2), n_members=2, random_state=0).fit(X, Y)
+    before = ensemble.predict(NEW, return_std=True)[1]
+    ensemble.set_params(estimator__member_spread=0.3)
+    after = ensemble.predict(NEW, return_std=True)[1]
+    assert (after < before).all()
+    ensemble.save(tmp_path / "e.sodgp")
+    again = DeepGPEnsemble.load(tmp_path / "e.sodgp")
+    assert again.estimator.member_spread == 0.3
+    np.testing.assert_array_equal(again.predict(NEW, return_std=True)[1], after)
+
+
+def test_a_resumed_fit_may_be_drawn_in_otherwise(tmp_path):
+    short = {"n_members": 2, "checkpoint": tmp_path, "checkpoint_every": 3}
+    make(**short, max_minutes=1e-9).fit(X, Y)
+    assert make(**short, member_spread=0.7).fit(X, Y, resume=True).n_iter_ == 10
 
 
 @pytest.mark.parametrize("spread", [0, -1, 0.01, 11, np.nan, np.inf, "wide", True, [0.9]])
@@ -127,15 +164,17 @@ def test_joint_covariances_have_the_law_of_total_covariance(name, request):
         np.testing.assert_allclose(covariance[output], 0.7**2 * within[:, output].mean(0) + between, atol=1e-12)
 
 
+@pytest.mark.parametrize("latent", [False, True])
 @pytest.mark.parametrize("spread", [1.0, 0.4])
-def test_draws_have_the_moments_of_the_mixture(three, spread):
+def test_draws_have_the_moments_of_the_mixture(three, spread, latent):
     model = with_spread(three, spread)
-    draws = model.sample_y(NEW, n_samples=3000, random_state=1)
-    mean, std = model.predict(NEW, return_std=True)
+    draws = model.sample_y(NEW, n_samples=3000, random_state=1, latent=latent)
+    mixture = model.predict_distribution(NEW, latent=latent)
+    mean, std = mixture.mean, mixture.std
     assert draws.shape == (7, 3000)
     np.testing.assert_allclose(draws.mean(1), mean, atol=5 * std.max() / np.sqrt(3000))
     np.testing.assert_allclose(draws.std(1), std, rtol=0.1)
-    again = model.sample_y(NEW, n_samples=3000, random_state=1)
+    again = model.sample_y(NEW, n_samples=3000, random_state=1, latent=latent)
     np.testing.assert_array_equal(draws, again)
 
 
@@ -193,6 +232,7 @@ def test_the_estimator_shows_its_first_member_and_counts_all(three):
     assert three.n_parameters_ == 3 * first.n_parameters_
     about = describe(three)
     assert about["members"] == 3
+    assert about["member_spread"] == usual_spread(3)
     assert about["parameters"] == three.n_parameters_
     assert describe(first)["members"] == 1
     variances = [noise_std(member)[0] ** 2 for member in three.members_]

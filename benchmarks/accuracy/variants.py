@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from sodgp import DeepGPRegressor
 from sodgp.architecture import Initialization
 from sodgp.bench.protocol import plain
-from sodgp.efforts import EFFORTS
-from sodgp.pooling import usual_spread
+from sodgp.efforts import EFFORTS, members_of
+from sodgp.pooling import spread_of
 
 
 @dataclass(frozen=True)
@@ -29,12 +30,13 @@ class Variant:
     @property
     def described(self) -> dict[str, Any]:
         """The variant as it stands in a file: what an effort means may change, so it is written out."""
-        options = {name: plain(value) for name, value in self.options.items() if name != "member_spread"}
-        described = {"options": options, "members": self.members}
-        if "effort" in self.options:
-            effort = EFFORTS[self.options["effort"]]
-            described["effort"] = asdict(effort)
-            described["member_spread"] = self.options.get("member_spread", usual_spread(effort.members))
+        options = {name: plain(value) for name, value in self.options.items()}
+        described: dict[str, Any] = {"options": options, "members": self.members}
+        if "effort" in options:
+            estimator = DeepGPRegressor(**self.options)
+            options.pop("member_spread", None)
+            described["effort"] = asdict(EFFORTS[estimator.effort])
+            described["member_spread"] = spread_of(estimator, members_of(estimator))
         return described
 
 
@@ -127,8 +129,7 @@ ABLATION: dict[str, Variant] = {
     "het+half M=200 x5": _changed(members=5, **_HET, **_HALF, **_LARGE),
 }
 
-# The estimator as it is; the last shows what its objective is worth. Its members are in the plain mixture: how far to
-# draw them in was chosen for members that were trained for prediction.
+# The estimator as it is; the last shows what its objective is worth, with the plain mixture, as it was run.
 FINAL: dict[str, Variant] = {
     "quick": Variant({"effort": "quick"}),
     "standard": Variant({"effort": "standard"}),

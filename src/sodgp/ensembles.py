@@ -11,8 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 from sodgp.checkpointing import check_seed_is_kept
 from sodgp.errors import ConfigurationError, InputError
 from sodgp.estimators import DeepGPRegressor
-from sodgp.option_checks import checked_spread
-from sodgp.pooling import FloatArray, pooled_covariance, pooled_draws, pooled_mixture, pooled_std, usual_spread
+from sodgp.pooling import FloatArray, pooled_covariance, pooled_draws, pooled_mixture, pooled_std, spread_of
 from sodgp.predictive import GaussianMixture
 from sodgp.replicates import fit_replicates
 from sodgp.several import copy_of
@@ -157,9 +156,8 @@ class DeepGPEnsemble(MultiOutputMixin, RegressorMixin, BaseEstimator):
 
     @property
     def _spread(self) -> float:
-        """As the members have it, which have the options of `estimator`."""
-        given = checked_spread(self.members_[0].member_spread)
-        return usual_spread(len(self.members_)) if given is None else given
+        """As `estimator` has it now; without one, as the members have it."""
+        return spread_of(self.estimator or self.members_[0], len(self.members_))
 
     def save(self, path: Any) -> None:
         """Write the fitted ensemble to one file (``"m.sodgp"``) or folder (``"model/"``), without pickle.

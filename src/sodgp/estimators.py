@@ -115,8 +115,8 @@ class DeepGPRegressor(Several, Preparation, Predictions, MultiOutputMixin, Regre
     member_spread : float or None, default=None
         With several members: the factor by which the law of each is drawn in around its own mean before they are mixed.
         1 is the plain mixture, which is too wide: it adds their disagreement, while their common mean errs less than
-        each of them. None is 0.90, 0.87 or 0.85 for 2, 3 or 4 members, see `sodgp.pooling`. Not used in training:
-        `set_params` changes it without a new fit.
+        each of them. None is 0.90, 0.87 or 0.85 for 2, 3 or 4 members of ``"sod"``, else 1; see `sodgp.pooling`. Not
+        used in training: `set_params` changes it without a new fit.
     n_restarts : int, default=1
         Fits from different seeds (and subsets), trained in one program; the one with the best bound is kept.
     warm_start : bool, default=False

@@ -21,6 +21,8 @@ from sodgp.record_fields import decode_parameters, encode_parameters, names_of, 
 E = TypeVar("E")
 
 _MAX_MEMBERS = 10_000
+# Files from before members were drawn in mix as they did.
+_BEFORE = {"member_spread": 1.0}
 _SHARED = ("input_dim", "n_outputs", "y_is_vector", "feature_names", "target_names")
 
 
@@ -65,7 +67,7 @@ def apart(cls: type[E], record: Record, from_record: Callable[[type, Record], An
     different = sorted(name for name in own.keys() | of_first.keys() if own.get(name) != of_first.get(name))
     if different:
         refuse(f"parameters.{different[0]!s:.60}", "another one than that of its members")
-    estimator: Any = cls(**decode_parameters(cls, typed(info, "parameters", dict)))
+    estimator: Any = cls(**decode_parameters(cls, {**_BEFORE, **typed(info, "parameters", dict)}))
     estimator.device = members[0].device
     try:
         members_of(estimator)
@@ -127,7 +129,8 @@ def parted(record: Record, member_of: Callable[[Record], E]) -> list[E]:
         try:
             if "members" in entry:
                 refuse("members", "found in a member")
-            members.append(member_of(Record({**entry, **versioned}, share)))
+            as_then = {"parameters": {**_BEFORE, **typed(entry, "parameters", dict)}}
+            members.append(member_of(Record({**entry, **as_then, **versioned}, share)))
         except ModelFileError as error:
             raise ModelFileError(f"member {number}: {error}") from error
     return members

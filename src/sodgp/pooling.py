@@ -1,8 +1,12 @@
 """Predictions of several models as those of their equal mixture; finite, or a NumericalError.
 
 Every function takes a factor `spread`, by which the law of each member is first drawn in around its own mean: the
-spread-adjusted linear pool of Gneiting and Ranjan (2013). A mixture of members that are right about their own errors is
-too wide, since it adds their disagreement to those errors, while their common mean errs less than each of them does.
+spread-adjusted linear pool of [1]_, with means in place of medians. A mixture of members that are right about their own
+errors is too wide, since it adds their disagreement to those errors, while their common mean errs less than each does.
+
+References
+----------
+.. [1] T. Gneiting and R. Ranjan, "Combining predictive distributions", Electronic Journal of Statistics 7 (2013).
 """
 
 from __future__ import annotations
@@ -15,9 +19,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sodgp.errors import NumericalError
+from sodgp.option_checks import checked_spread
 from sodgp.predictive import GaussianMixture
 
-__all__ = ["pooled_covariance", "pooled_draws", "pooled_mixture", "pooled_std", "usual_spread"]
+__all__ = ["pooled_covariance", "pooled_draws", "pooled_mixture", "pooled_std", "spread_of", "usual_spread"]
 
 FloatArray = NDArray[np.float64]
 
@@ -27,8 +32,8 @@ _DISAGREEMENT = 0.37
 def usual_spread(n_members: int) -> float:
     """The factor `spread` where a user gives none.
 
-    Chosen on validation rows for four members (``docs/accuracy.md``). What a mixture adds grows with the number of
-    members as the variance of so many draws does, and there is nothing to add to a single one.
+    Chosen on validation rows for four members of SoD-VI (``docs/accuracy.md``). What a mixture adds grows with the
+    number of members as the variance of so many draws does, and there is nothing to add to a single one.
 
     Examples
     --------
@@ -36,6 +41,24 @@ def usual_spread(n_members: int) -> float:
     [1.0, 0.9, 0.87, 0.85, 0.8]
     """
     return math.sqrt(1.0 - _DISAGREEMENT * (n_members - 1) / n_members)
+
+
+def spread_of(estimator: Any, n_members: int) -> float:
+    """The factor `spread` of so many members with the options of an estimator.
+
+    Examples
+    --------
+    >>> from sodgp import DeepGPRegressor
+    >>> spread_of(DeepGPRegressor(member_spread=0.7), 4), spread_of(DeepGPRegressor(member_spread=0.7), 1)
+    (0.7, 1.0)
+    """
+    given = checked_spread(estimator.member_spread)
+    if n_members == 1:
+        return 1.0
+    if given is not None:
+        return given
+    # Members of the other methods were not measured.
+    return usual_spread(n_members) if estimator.inference == "sod" else 1.0
 
 
 def pooled_std(moments: Sequence[tuple[FloatArray, FloatArray]], spread: float = 1.0) -> tuple[FloatArray, FloatArray]:

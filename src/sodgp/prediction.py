@@ -20,9 +20,9 @@ from sodgp.draws import FreshDraws, SharedDraws
 from sodgp.errors import InputError, NumericalError
 from sodgp.inference.base import Inference
 from sodgp.model import DeepGP
-from sodgp.option_checks import checked_outliers, checked_spread
+from sodgp.option_checks import checked_outliers
 from sodgp.outliers import OUTLIER_SCALE, widening
-from sodgp.pooling import pooled_covariance, pooled_draws, pooled_mixture, pooled_std, usual_spread
+from sodgp.pooling import pooled_covariance, pooled_draws, pooled_mixture, pooled_std, spread_of
 from sodgp.predictive import GaussianMixture
 from sodgp.validation import check_integer, check_predict_data, cpu_threads
 
@@ -294,8 +294,7 @@ class Predictions(Fitted):
     @property
     def _spread(self) -> float:
         """Factor of the members' spreads in their mixture."""
-        given = checked_spread(self.member_spread)
-        return usual_spread(len(getattr(self, "members_", [self]))) if given is None else given
+        return spread_of(self, len(getattr(self, "members_", [self])))
 
     def _original_units(self, mean: Tensor, variance: Tensor, outliers: float) -> GaussianMixture:
         # Rounding leaves a variance of f at zero where a row sits on the subset and the noise is at its floor.

@@ -206,7 +206,7 @@ class GaussianMixture:
         return GaussianMixture(mu.reshape(shape), var.reshape(shape))._with(self._outliers.affine(*by_cell))
 
     def around_mean(self, factor: float) -> GaussianMixture:
-        """Mixture of ``m + factor * (Y - m)``, m the mean of the row: as wide as so many times this one.
+        """Mixture of ``m + factor * (Y - m)``, m the mean of the row: the standard deviation grows by `factor`.
 
         Parameters
         ----------

@@ -32,7 +32,7 @@ _LARGEST = 2**53
 # Never in a file: code, and places to write to.
 _LEFT_OUT = ("callbacks", "checkpoint")
 # What a file from before an option stood for, where that is not today's default: it predicts as it did.
-_BEFORE = {"outlier_probability": 0.0, "member_spread": 1.0}
+_BEFORE = {"outlier_probability": 0.0}
 
 
 def encode_parameters(estimator: Any, input_dims: Sequence[int] = ()) -> dict[str, Any]:

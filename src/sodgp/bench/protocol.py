@@ -27,13 +27,7 @@ OWN_DEPTH = 3
 _NOT_SETTINGS = ("callbacks", "verbose", "device", "n_threads", "random_state", "compile")
 
 # What an option that is not in an old cell stood for, where today's default is another.
-_BEFORE = {
-    "predictive_weight": 0.0,
-    "separate_kernels": False,
-    "outlier_probability": 0.0,
-    "n_members": 1,
-    "member_spread": 1.0,
-}
+_BEFORE = {"predictive_weight": 0.0, "separate_kernels": False, "outlier_probability": 0.0, "n_members": 1}
 
 # The paper's methods with our own defaults in place of the paper's settings.
 _BY_DEFAULT: dict[str, dict[str, Any]] = {
@@ -172,16 +166,13 @@ def _written(options: Mapping[str, Any]) -> dict[str, Any]:
     """The options of an estimator as they stand in a cell: what an effort means may change, its steps are written."""
     from sodgp.configuration import BATCH_SIZE, may_separate
     from sodgp.efforts import EFFORTS, members_of
-    from sodgp.pooling import usual_spread
+    from sodgp.pooling import spread_of
 
     written = {name: plain(value) for name, value in options.items() if name not in _NOT_SETTINGS}
     if written["max_iter"] is None:
         written["max_iter"] = EFFORTS[written["effort"]].max_iter
     written["n_members"] = members_of(SimpleNamespace(**options))
-    if written["n_members"] == 1:
-        written["member_spread"] = 1.0  # it has no meaning, and older cells do not say it
-    elif written["member_spread"] is None:
-        written["member_spread"] = usual_spread(written["n_members"])
+    written["member_spread"] = spread_of(SimpleNamespace(**options), written["n_members"])
     if written["predictive_weight"] is None and written["inference"] != "sod":
         written["predictive_weight"] = 0.0  # what None means there, and what older cells say
     if written["separate_kernels"] is None and not may_separate(written):

@@ -355,6 +355,8 @@ def _print_summary(about: dict[str, Any]) -> None:
     _line("rows", f"{about['rows']:,}, {about['subset_rows']} in the subset")
     several = about["members"] > 1
     _line("parameters", f"{about['parameters']:,}" + (f" of {about['members']} members" if several else ""))
+    if several:
+        _line("members", f"{about['members']}, drawn in by {about['member_spread']:.3g}")
     if about["bound"] is not None:
         label = "bound" if about["objective"] == "bound" else "objective"
         whose = ", the first member" if several else ""

@@ -139,7 +139,7 @@ def _less_sure(facts: Facts) -> str:
     weight = getattr(facts.model._method, "predictive_weight", 0.0)
     first = "Train on the bound (predictive_weight=0)" if weight else "Train longer"
     several = facts.about["members"] > 1
-    more = "more members, or a larger member_spread" if several else "several members (n_members=4)"
+    more = "a larger member_spread" if several else "several members in a plain mixture (n_members=4, member_spread=1)"
     return f"{first}, use {more}, or widen the intervals by what the coverage curve says."
 
 

@@ -222,6 +222,7 @@ def _model(report: Report, pictures: dict[str, list[Picture]]) -> str:
         ("training rows", f"{about['rows']:,}"),
         ("inducing points", f"{about['subset_rows']:,} in each layer"),
         ("trained numbers", f"{about['parameters']:,}" + (f" of {members} members" if members > 1 else "")),
+        *([("members", f"{members}, drawn in by {about['member_spread']:.3g}")] if members > 1 else []),
         (objective, f"{value} after {about['iterations']:,} steps{seconds} ({about['stopped']})"),
         ("numerical safeguards", about["safeguards"]),
         (
