@@ -1,6 +1,7 @@
 """What the estimator adds to the rooms below: units, the subset, counts, draws over rows, restarts."""
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from numpy.testing import assert_allclose, assert_array_equal
@@ -8,6 +9,7 @@ from sklearn.utils import check_random_state
 
 from sodgp import DeepGPRegressor
 from sodgp.errors import ConfigurationError, NumericalError
+from sodgp.summary import target_names
 
 RNG = np.random.default_rng(0)
 X = RNG.standard_normal((40, 2))
@@ -155,3 +157,35 @@ def test_restarts_keep_the_fit_with_the_best_bound():
     assert model.n_restarts == 3
     with pytest.raises(ConfigurationError, match="n_restarts"):
         make(n_restarts=0).fit(X, Y)
+
+
+@pytest.mark.parametrize("offset", [1.7e9, -3.0e12])
+def test_a_column_far_from_zero_is_not_constant(offset):
+    """scikit-learn takes a spread that is small beside the mean for rounding."""
+    t = np.arange(40.0) * 2.0**-10
+    plain = make(n_layers=1).fit(t[:, None], np.sin(200 * t))
+    far = make(n_layers=1).fit(t[:, None] + offset, np.sin(200 * t) * 1e-3 + offset)
+    assert_allclose(far._x_scaler.scale_, plain._x_scaler.scale_, rtol=1e-2)
+    assert_allclose(far._y_scaler.scale_, 1e-3 * plain._y_scaler.scale_, rtol=0.2)
+    assert far.predict(t[:, None] + offset, return_std=True)[1].max() < 0.01
+
+
+def test_constant_columns_stay_constant():
+    model = make(max_iter=2).fit(np.column_stack([X, np.full(40, 1e9)]), Y)
+    assert model._x_scaler.scale_[2] == 1.0
+
+
+@pytest.mark.parametrize(
+    ("y", "names"),
+    [
+        (pd.Series(Y, name="price"), ["price"]),
+        (pd.DataFrame({"price": Y, "rent": -Y}), ["price", "rent"]),
+        (pd.Series(Y), ["y"]),
+        (pd.DataFrame({0: Y, 1: -Y}), ["y0", "y1"]),
+        (Y, ["y"]),
+    ],
+)
+def test_targets_have_the_names_of_their_columns_and_none_of_an_earlier_fit(y, names):
+    model = make(max_iter=2).fit(X, pd.Series(Y, name="earlier"))
+    assert target_names(model.fit(X, y)) == names
+    assert target_names(make(max_iter=2, n_members=2).fit(X, y)) == names

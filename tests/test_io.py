@@ -184,6 +184,13 @@ def test_parameters_changed_after_fit_are_refused(tmp_path):
         model.save(tmp_path / "m")
 
 
+@pytest.mark.parametrize("change", [{"dtype": "float32"}, {"n_layers": 2}, {"noise": "heavy_tailed"}])
+def test_the_refusal_says_that_options_were_changed_not_that_a_file_is_damaged(change, tmp_path):
+    with pytest.raises(ModelFileError, match="parameters were changed after fit"):
+        fitted().set_params(**change).save(tmp_path / "m")
+    assert not (tmp_path / "m").exists()
+
+
 def test_unfitted_estimators_are_refused(tmp_path):
     from sklearn.exceptions import NotFittedError
 

@@ -123,6 +123,18 @@ def test_an_ensemble_is_drawn_in_as_its_estimator_says_now(tmp_path):
     np.testing.assert_array_equal(again.predict(NEW, return_std=True)[1], after)
 
 
+def test_an_ensemble_predicts_as_its_estimator_says_now(tmp_path):
+    ensemble = DeepGPEnsemble(make(max_iter=2), n_members=2, random_state=0).fit(X, Y)
+    ensemble.set_params(estimator__n_predict_samples=7, estimator__outlier_probability=0.1)
+    mixture = ensemble.predict_distribution(NEW)
+    assert mixture.n_components == 14
+    np.testing.assert_allclose(mixture.outlier_probability, 0.1)
+    ensemble.save(tmp_path / "e.sodgp")
+    assert DeepGPEnsemble.load(tmp_path / "e.sodgp").predict_distribution(NEW).n_components == 14
+    ensemble.fit(X, Y, noise_variance=0.04)
+    np.testing.assert_allclose(noise_std(ensemble.members_[1])[0], 0.2, rtol=1e-6)
+
+
 def test_a_resumed_fit_may_be_drawn_in_otherwise(tmp_path):
     short = {"n_members": 2, "checkpoint": tmp_path, "checkpoint_every": 3}
     make(**short, max_minutes=1e-9).fit(X, Y)

@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from cli_runner import run
+from sklearn.exceptions import NotFittedError
 
 from sodgp import DeepGPRegressor
 from sodgp.errors import ConfigurationError, InputError
@@ -347,3 +348,13 @@ def test_findings_are_plain_data(report):
     for finding in report.findings:
         assert set(dataclasses.asdict(finding)) == {"level", "text", "fix"}
         assert finding.text.endswith((".", ")"))
+
+
+def test_what_cross_validation_refuses(model):
+    with pytest.raises(NotFittedError):
+        cross_validated(DeepGPRegressor(), FRAME, Y, cv=2)
+    with pytest.raises(InputError, match="X has 240 rows"):
+        cross_validated(model, FRAME, Y[:40], cv=2)
+    known = DeepGPRegressor(max_iter=2, subset_size=10, random_state=0).fit(FRAME, Y, noise_variance=0.25)
+    with pytest.raises(ConfigurationError, match="noise_variance, which the folds would lack"):
+        cross_validated(known, FRAME, Y, cv=2)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from typing import Any, TypeVar
 
 import numpy as np
@@ -37,12 +36,7 @@ def to_record(ensemble: Any) -> Record:
     strange = {type(member) for member in ensemble.members_} - {DeepGPRegressor}
     if strange:
         raise ModelFileError(f"its members are {strange.pop().__name__}, and only DeepGPRegressor can be read again.")
-    members = ensemble.members_
-    if ensemble.estimator is not None:
-        # As it is said now: no fit uses it.
-        spread = ensemble.estimator.member_spread
-        members = [copy.copy(member).set_params(member_spread=spread) for member in members]
-    together = gathered([member_to_record(member) for member in members])
+    together = gathered([member_to_record(member) for member in ensemble._members()])
     if ensemble.n_members != len(ensemble.members_):
         raise ModelFileError("n_members was changed after fit; fit the ensemble again, then save it.")
     seed = ensemble.random_state

@@ -12,6 +12,7 @@ from sodgp.checkpointing import check_seed_is_kept
 from sodgp.errors import ConfigurationError, InputError
 from sodgp.estimators import DeepGPRegressor
 from sodgp.pooling import FloatArray, pooled_covariance, pooled_draws, pooled_mixture, pooled_std, spread_of
+from sodgp.prediction import as_said_now
 from sodgp.predictive import GaussianMixture
 from sodgp.replicates import fit_replicates
 from sodgp.several import copy_of
@@ -48,13 +49,15 @@ class DeepGPEnsemble(MultiOutputMixin, RegressorMixin, BaseEstimator):
         self.n_members = n_members
         self.random_state = random_state
 
-    def fit(self, X: Any, y: Any, *, resume: bool = False) -> Self:
+    def fit(self, X: Any, y: Any, noise_variance: Any = None, *, resume: bool = False) -> Self:
         """Train all members in one program.
 
         Parameters
         ----------
         X : array, data frame or tensor of shape [N, D]
         y : array, data frame or tensor of shape [N] or [N, P]
+        noise_variance : float, or array of shape [N] or [N, P], optional
+            Known noise of every observation, see `DeepGPRegressor.fit`.
         resume : bool
             Continue from the newest checkpoint in the folder `checkpoint` of the members' estimator.
 
@@ -86,7 +89,7 @@ class DeepGPEnsemble(MultiOutputMixin, RegressorMixin, BaseEstimator):
         check_seed_is_kept(base.checkpoint, self.random_state)
         seeds = check_random_state(self.random_state).randint(2**31 - 1, size=count)
         members = [copy_of(base, n_members=1, random_state=int(seed)) for seed in seeds]
-        self._take(fit_replicates(members, [(X, y)] * count, resume=resume))
+        self._take(fit_replicates(members, [(X, y, noise_variance)] * count, resume=resume))
         return self
 
     def _take(self, members: list[DeepGPRegressor]) -> None:
@@ -114,12 +117,12 @@ class DeepGPEnsemble(MultiOutputMixin, RegressorMixin, BaseEstimator):
         >>> ensemble.predict(X[:4]).shape
         (4,)
         """
-        check_is_fitted(self)
+        members = self._members()
         if return_std and return_cov:
             raise InputError("ask for return_std or return_cov, not for both: cov has the variances on its diagonal.")
         if return_cov:
-            return pooled_covariance([m.predict(X, return_cov=True) for m in self.members_], self._spread)
-        mean, std = pooled_std([member.predict(X, return_std=True) for member in self.members_], self._spread)
+            return pooled_covariance([m.predict(X, return_cov=True) for m in members], self._spread)
+        mean, std = pooled_std([member.predict(X, return_std=True) for member in members], self._spread)
         return (mean, std) if return_std else mean
 
     def predict_distribution(self, X: Any, *, latent: bool = False) -> GaussianMixture:
@@ -134,8 +137,9 @@ class DeepGPEnsemble(MultiOutputMixin, RegressorMixin, BaseEstimator):
         >>> ensemble.predict_distribution(X[:4])
         GaussianMixture(n_components=2, n_rows=4, n_outputs=1)
         """
-        check_is_fitted(self)
-        return pooled_mixture((m.predict_distribution(X, latent=latent) for m in self.members_), self._spread)
+        members = self._members()
+        members[0]._check_room(len(X), latent=latent, members=len(members))
+        return pooled_mixture((m.predict_distribution(X, latent=latent) for m in members), self._spread)
 
     def sample_y(self, X: Any, n_samples: int = 1, random_state: Any = 0, *, latent: bool = False) -> FloatArray:
         """Draw whole functions [N, n_samples] or [N, P, n_samples]; see `DeepGPRegressor.sample_y`.
@@ -149,15 +153,19 @@ class DeepGPEnsemble(MultiOutputMixin, RegressorMixin, BaseEstimator):
         >>> ensemble.sample_y(X[:4], n_samples=3).shape
         (4, 3)
         """
-        check_is_fitted(self)
+        members = self._members()
         count = check_integer("n_samples", n_samples, minimum=1)
         seed = int(check_random_state(random_state).randint(2**31 - 1))
-        return pooled_draws(self.members_, X, count, seed, latent=latent, spread=self._spread)
+        return pooled_draws(members, X, count, seed, latent=latent, spread=self._spread)
+
+    def _members(self) -> list[DeepGPRegressor]:
+        """The members as the options of `estimator` are now, as far as predictions use them."""
+        check_is_fitted(self)
+        return self.members_ if self.estimator is None else as_said_now(self.estimator, self.members_)
 
     @property
     def _spread(self) -> float:
-        """As `estimator` has it now; without one, as the members have it."""
-        return spread_of(self.estimator or self.members_[0], len(self.members_))
+        return spread_of(self._members()[0], len(self.members_))
 
     def save(self, path: Any) -> None:
         """Write the fitted ensemble to one file (``"m.sodgp"``) or folder (``"model/"``), without pickle.

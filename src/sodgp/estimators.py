@@ -180,6 +180,8 @@ class DeepGPRegressor(Several, Preparation, Predictions, MultiOutputMixin, Regre
         Bound of every restart, where there were several.
     n_features_in_, feature_names_in_
         As in scikit-learn.
+    target_names_ : ndarray of str
+        Names of the columns of y, where it had some.
 
     Examples
     --------

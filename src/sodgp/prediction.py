@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -30,7 +30,7 @@ FloatArray = NDArray[np.float64]
 
 _MAX_JOINT_ROWS = 1000
 # Options that a prediction uses, and that may change after a fit.
-_OF_PREDICTION = ("n_predict_samples", "outlier_probability", "n_threads")
+_OF_PREDICTION = ("n_predict_samples", "outlier_probability", "member_spread", "n_threads")
 
 
 class Fitted:
@@ -172,9 +172,7 @@ class Predictions(Fitted):
     def _members(self) -> list[Any]:
         """The models that predict together, as this one's present options have it; none where it is one model."""
         check_is_fitted(self)
-        options = {name: getattr(self, name) for name in _OF_PREDICTION}
-        # Copies of the estimators, not of their models: the members themselves stay as the user has them.
-        return [copy.copy(member).set_params(**options) for member in getattr(self, "members_", ())]
+        return as_said_now(self, getattr(self, "members_", ()))
 
     def _with_outliers(self, X: Any, draws: FloatArray, seed: int) -> FloatArray:
         """Draws [..., n] of y with outliers in place of some, each on its own."""
@@ -307,6 +305,15 @@ class Predictions(Fitted):
         mixture = GaussianMixture(mean, variance, outlier_probability=outliers).affine(scale, shift)
         _check_finite(torch.from_numpy(mixture.mean)[None], torch.from_numpy(mixture.variance)[None])
         return mixture
+
+
+def as_said_now(estimator: Any, members: Sequence[Any]) -> list[Any]:
+    """The members with the present options of an estimator, as far as predictions use them.
+
+    Copies of the estimators, not of their models: the members themselves stay as the user has them.
+    """
+    options = {name: getattr(estimator, name) for name in _OF_PREDICTION}
+    return [copy.copy(member).set_params(**options) for member in members]
 
 
 def _check_finite(mean: Tensor, variance: Tensor) -> None:

@@ -41,6 +41,7 @@ OPTIONAL_ATTRIBUTES = (
     "subset_indices_",
     "diagnostics_",
     "members_",
+    "target_names_",
 )
 
 
@@ -55,6 +56,7 @@ def scaler_of(values: FloatArray, name: str) -> StandardScaler:
     """To zero mean and unit variance; constant columns become zero."""
     with np.errstate(over="ignore", invalid="ignore"):
         scaler = StandardScaler().fit(values)
+        _refit_apart(scaler, values)
     if not np.isfinite(scaler.var_).all():
         columns = ", ".join(map(str, np.flatnonzero(~np.isfinite(scaler.var_))))
         raise InputError(f"the variance of column {columns} of {name} overflows: give smaller units.")
@@ -64,6 +66,35 @@ def scaler_of(values: FloatArray, name: str) -> StandardScaler:
         columns = ", ".join(map(str, np.flatnonzero(lost)))
         raise InputError(f"the variance of column {columns} of y underflows: give larger units.")
     return scaler
+
+
+def _refit_apart(scaler: StandardScaler, values: FloatArray) -> None:
+    """Mean and scale of columns that scikit-learn takes for constant, since their spread is small beside their mean.
+
+    Without the offset they have a spread, if values differ at all.
+    """
+    columns = np.flatnonzero((scaler.scale_ == 1.0) & (np.ptp(values, axis=0) > 0.0))
+    offset = values[0, columns]
+    apart = StandardScaler().fit(values[:, columns] - offset) if len(columns) else None
+    if apart is not None:
+        scaler.mean_[columns], scaler.var_[columns] = apart.mean_ + offset, apart.var_
+        scaler.scale_[columns] = apart.scale_
+
+
+def target_names_in(y: Any) -> NDArray[np.object_] | None:
+    """Names of the columns of y, where all are text: of a data frame, or that of a series."""
+    names = list(y.columns) if hasattr(y, "columns") else [getattr(y, "name", None)]
+    is_named = all(isinstance(name, str) and name for name in names)
+    return np.array(names, dtype=object) if is_named else None
+
+
+def _check_same_columns(before: Any, now: Any) -> None:
+    """Raise InputError where both fits know the names of their columns, and these are others or in another order."""
+    if before is not None and now is not None and list(before) != list(now):
+        raise InputError(
+            f"warm_start continues a fit with the columns {', '.join(before)}; these data have {', '.join(now)}."
+            " Give them in that order, or use warm_start=False for other data."
+        )
 
 
 def with_rows(scaler: StandardScaler, rows: int) -> StandardScaler:
@@ -113,7 +144,13 @@ class Preparation(Fitted):
         start = Start(self.model_, Subset(self._X_s[0], self._y_s[0])) if self._begins_warm else None
         for name in OPTIONAL_ATTRIBUTES:
             self.__dict__.pop(name, None)
+        columns = getattr(self, "feature_names_in_", None)
         X_raw, y_raw = check_fit_data(self, X, y)
+        if start is not None:
+            _check_same_columns(columns, getattr(self, "feature_names_in_", None))
+        names = target_names_in(y)
+        if names is not None:
+            self.target_names_ = names
         self._y_is_vector = y_raw.ndim == 1
         y_columns = y_raw.reshape(len(y_raw), -1)
         drawn = check_random_state(self.random_state).randint(2**31 - 1, size=3).tolist()

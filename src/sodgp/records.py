@@ -126,9 +126,13 @@ def to_record(estimator: Any) -> Record:
         tensors |= {f"{name}_scaler.{key}": torch.as_tensor(getattr(scaler, f"{key}_")) for key in _SCALER}
     record = Record(info, tensors)
     # Read back at once: what could not be loaded later is not written, nor is what would predict otherwise.
-    again: Any = from_record(type(estimator), record)
+    changed = "the estimator's parameters were changed after fit; fit it again, then save it."
+    try:
+        again: Any = from_record(type(estimator), record)
+    except ModelFileError as error:
+        raise ModelFileError(changed) from error
     if again.model_.structure != model.structure or again._method != estimator._method:
-        raise ModelFileError("the estimator's parameters were changed after fit; fit it again, then save it.")
+        raise ModelFileError(changed)
     if not isinstance(estimator.kernel, str):
         _check_same_covariances(again.model_, model)
     return record

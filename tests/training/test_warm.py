@@ -4,6 +4,7 @@ import copy
 import functools
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from numpy.testing import assert_allclose, assert_array_equal
@@ -145,3 +146,15 @@ def test_equal_rows_are_matched_once():
     new = Subset(torch.tensor([[2.0], [1.0], [3.0], [1.0], [1.0]]), torch.zeros(5, 1))
     assert matching_rows(old, new).tolist() == [2, 0, -1, -1, -1]
     assert len(set(matching_rows(old, old).tolist()) - {-1}) == len([p for p in matching_rows(old, old) if p >= 0])
+
+
+def test_other_columns_or_another_order_are_refused_by_name():
+    frame = pd.DataFrame(X, columns=["a", "b"])
+    model = DeepGPRegressor(max_iter=3, random_state=0, warm_start=True).fit(frame, Y)
+    before = model.predict(frame)
+    for other in (frame[["b", "a"]], frame.rename(columns={"a": "z"})):
+        with pytest.raises(InputError, match=r"columns a, b; these data have"):
+            model.fit(other, Y)
+        assert_array_equal(model.predict(frame), before)
+    model.fit(X, Y)  # without names nothing can be said
+    model.fit(frame, Y)

@@ -108,7 +108,7 @@ class InducingLayer(gpytorch.Module):
         self.has_noise = nugget is not None
         if nugget is not None:
             constraint = GreaterThan(NOISE_FLOOR)
-            start = constraint.inverse_transform(torch.full(replicates, max(nugget, 1.01e-6), dtype=dtype))
+            start = constraint.inverse_transform(torch.full(replicates, max(nugget, 1.01 * NOISE_FLOOR), dtype=dtype))
             self.register_parameter("raw_noise", nn.Parameter(start))
             self.register_constraint("raw_noise", constraint)
 

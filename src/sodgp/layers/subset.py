@@ -148,7 +148,9 @@ class SubsetLayer(gpytorch.Module):
         self.has_noise = noise_variance is not None
         if noise_variance is not None:
             constraint = GreaterThan(NOISE_FLOOR)
-            start = constraint.inverse_transform(torch.full(replicates, max(noise_variance, 1.01e-6), dtype=dtype))
+            start = constraint.inverse_transform(
+                torch.full(replicates, max(noise_variance, 1.01 * NOISE_FLOOR), dtype=dtype)
+            )
             self.register_parameter("raw_noise", nn.Parameter(start))
             self.register_constraint("raw_noise", constraint)
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.utils.validation import check_is_fitted
 
 from sodgp.errors import ConfigurationError, InputError
 from sodgp.estimators import DeepGPRegressor
@@ -181,7 +182,10 @@ def cross_validated(
     Raises
     ------
     ConfigurationError
-        `cv` is less than two, or more than the rows allow.
+        `cv` is less than two, or more than the rows allow; or the model was fitted with `noise_variance`, which it does
+        not keep for every row.
+    InputError
+        y has another number of rows than X.
 
     Examples
     --------
@@ -192,7 +196,15 @@ def cross_validated(
     2
     """
     _refuse_others(model)
+    check_is_fitted(model)
+    if model.model_.has_known_noise:
+        raise ConfigurationError(
+            "the model was fitted with noise_variance, which the folds would lack: leave cv out, and evaluate the model"
+            " on rows held out."
+        )
     rows, observed = np.asarray(X, dtype=np.float64), np.asarray(y, dtype=np.float64)
+    if observed.shape[:1] != rows.shape[:1]:
+        raise InputError(f"X has {len(rows)} rows, and y has shape {list(observed.shape)}.")
     if isinstance(cv, bool) or not isinstance(cv, int | np.integer) or not 2 <= cv <= len(rows) // 2:
         raise ConfigurationError(f"cv must be an integer from 2 to half of the {len(rows)} rows, not {cv!r}.")
     observed = observed.reshape(len(observed), -1)
