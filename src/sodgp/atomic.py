@@ -39,6 +39,11 @@ def write_whole(path: StrPath, write: Callable[[Path], None]) -> None:
     _sync_folder(target.parent)
 
 
+def write_text_whole(path: StrPath, text: str) -> None:
+    """The same for text, in UTF-8."""
+    write_whole(path, lambda scratch: write_bytes(scratch, text.encode()))
+
+
 def write_whole_folder(path: StrPath, fill: Callable[[Path], None]) -> None:
     """Let `fill` put files into a scratch folder beside `path`, and move it there; what was there before is removed.
 

@@ -112,14 +112,14 @@ class GivenSubset:
         self._hidden: list[_Layer] = []
         Z_s = X_s
         for layer in list(model.layers)[:-1]:
-            beside, numbers, noise = layer.beside(Z_s), layer.own(draws), layer._draw_variance
+            beside, numbers, noise = layer.beside(Z_s), layer.own(draws), layer.draw_variance
             cond = layer.condition(Points(beside, beside[..., :0, :]))
             m, C = layer.variational_parameters()
             f_s, w = layer.family.draw(m, C, cond, layer.prior_mean(beside), numbers.subset(*m.shape[-2:]))
             self._hidden.append(_Layer(layer, beside, cond.factor.inverse_value, w, noise))
             Z_s = layer.together(f_s + noise.sqrt() * numbers.subset(*m.shape[-2:]))
         last = model.last
-        cond, q_hat, _ = last._label_informed(Points(Z_s, Z_s[..., :0, :]), y_s, label_noise(model, X_s))
+        cond, q_hat, _ = last.conditioned_on_labels(Points(Z_s, Z_s[..., :0, :]), y_s, label_noise(model, X_s))
         self._factor = q_hat.w.factor
         self._last = _Layer(last, Z_s, cond.factor.inverse_value, q_hat.w.mean, None)
 

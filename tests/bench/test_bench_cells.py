@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 from bench_fixtures import make_cell
 
-from sodgp.bench import cells as cells_module
 from sodgp.bench.cells import Key, differences, need_cells, read_cell, read_cells, refuse_to_mix
 from sodgp.errors import ConfigurationError, InputError
 
@@ -26,11 +25,11 @@ def test_every_cell_has_a_file_of_its_own():
 def test_a_failed_write_leaves_what_was_there(tmp_path, monkeypatch):
     make_cell("energy", "SoD", 2, 0, 0.5).write(tmp_path)
 
-    def half(path, text):
-        path.write_text(text[:40])
+    def half(path, content):
+        path.write_bytes(content[:40])
         raise OSError("disk full")
 
-    monkeypatch.setattr(cells_module, "_write_text", half)
+    monkeypatch.setattr("sodgp.atomic.write_bytes", half)
     for split in (0, 1):
         with pytest.raises(OSError, match="disk full"):
             make_cell("energy", "SoD", 2, split, 9.9).write(tmp_path)

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from sodgp.atomic import write_text_whole
 from sodgp.errors import ConfigurationError, InputError
-from sodgp.io import write_whole
 
 FORMAT = "sodgp-bench-cell"
 FORMAT_VERSION = 1
@@ -106,11 +106,7 @@ class Cell:
         # Each curve in one line: hundreds of numbers, which nobody reads one by one.
         curves = ",\n".join(f"  {json.dumps(k)}: {json.dumps(v, allow_nan=False)}" for k, v in self.history.items())
         text = f'{body},\n "history": {{\n{curves}\n }}\n}}\n'
-        write_whole(folder / self.key.file, lambda path: _write_text(path, text))
-
-
-def _write_text(path: Path, text: str) -> None:
-    path.write_text(text, encoding="utf-8")
+        write_text_whole(folder / self.key.file, text)
 
 
 def read_cell(path: Path) -> Cell:

@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from sodgp.atomic import write_text_whole
 from sodgp.errors import ConfigurationError
 from sodgp.terminal import say
 
@@ -123,12 +124,11 @@ def table(
     from sodgp.bench import html
     from sodgp.bench.cells import need_cells
     from sodgp.bench.table import markdown
-    from sodgp.io import write_whole
 
     cells = need_cells(out)
     text = markdown(cells) if format is Format.markdown else html.page(cells)
     path = out / ("table.md" if format is Format.markdown else "table.html")
-    write_whole(path, lambda scratch: _write(scratch, text))
+    write_text_whole(path, text)
     if format is Format.markdown:
         typer.echo(text)
     say(f"Written to {path}")
@@ -152,7 +152,3 @@ def plot(
     for name, figure in figures.items():
         save_figure(figure, out / name)
         say(f"Written to {out / name}")
-
-
-def _write(path: Path, text: str) -> None:
-    path.write_text(text, encoding="utf-8")

@@ -66,7 +66,7 @@ class SeparateLayer(SubsetLayer):
         return self.q_mean.mT[..., None, :, None], self.q_factor.tril()[..., None, None, :, :]
 
     @property
-    def _draw_variance(self) -> Tensor:
+    def draw_variance(self) -> Tensor:
         """With an axis for the outputs, [..., 1, 1, 1, 1]."""
         # Not by super(): PyTorch's compiler cannot follow a property through it.
         return self.noise_variance[..., None, None, None, None] + self.jitter.draw_extra

@@ -227,13 +227,13 @@ class SubsetLayer(gpytorch.Module):
         noise_variance : Tensor of shape [..., 1, 1 or M, P]
             Label noise v, for all rows or for each.
         """
-        cond, q_hat, mean_b = self._label_informed(points, y_s, noise_variance)
+        cond, q_hat, mean_b = self.conditioned_on_labels(points, y_s, noise_variance)
         mean, variance = cond.rows_under(*q_hat.w)
         return Posterior(q_hat.mean, q_hat.relative_variance.unsqueeze(-2), mean_b + mean, variance, q_hat.kl)
 
     def label_informed_totals(self, points: Points, y_s: Tensor, noise_variance: Tensor) -> Posterior:
         """As `label_informed`, variances summed over rows, [..., T, 1, P]: what a Gaussian bound needs, for less."""
-        cond, q_hat, mean_b = self._label_informed(points, y_s, noise_variance)
+        cond, q_hat, mean_b = self.conditioned_on_labels(points, y_s, noise_variance)
         mean, total = cond.totals_under(*q_hat.w)
         return Posterior(
             q_hat.mean, q_hat.relative_variance.unsqueeze(-2), mean_b + mean, total.unsqueeze(-2), q_hat.kl
@@ -241,21 +241,22 @@ class SubsetLayer(gpytorch.Module):
 
     def label_informed_joint(self, points: Points, y_s: Tensor, noise_variance: Tensor) -> tuple[Tensor, Tensor]:
         """Mean [..., T, B, P] and full covariance [..., T, P, B, B] of f at the other rows."""
-        cond, q_hat, mean_b = self._label_informed(points, y_s, noise_variance)
+        cond, q_hat, mean_b = self.conditioned_on_labels(points, y_s, noise_variance)
         spread = q_hat.w.factor.mT @ cond.A.unsqueeze(-3)
         residual = self._residual_covariance(cond, points.rest).unsqueeze(-3)
         return mean_b + cond.A.mT @ q_hat.w.mean, residual + spread.mT @ spread
 
-    def _label_informed(
+    def conditioned_on_labels(
         self, points: Points, y_s: Tensor, noise_variance: Tensor
     ) -> tuple[Conditional, LabelInformed, Tensor]:
+        """What `label_informed` is made of: the conditional of other rows, q_hat, and the mean function there."""
         cond = self.condition(points)
         m, C = self.variational_parameters()
         mean_s, mean_b = self.mean(points.subset), self.mean(points.rest)
         return cond, self.family.label_informed(m, C, cond, mean_s, y_s, noise_variance), mean_b
 
     @property
-    def _draw_variance(self) -> Tensor:
+    def draw_variance(self) -> Tensor:
         """Noise variance of a hidden draw, [..., 1, 1, 1]."""
         return self.noise_variance[..., None, None, None] + self.jitter.draw_extra
 
@@ -269,7 +270,7 @@ class SubsetLayer(gpytorch.Module):
         """
         size, width = m.shape[-2:]
         f_s, w = self.family.draw(m, C, cond, mean_s, draws.subset(size, width))
-        noise = self._draw_variance
+        noise = self.draw_variance
         Z_s = f_s + noise.sqrt() * draws.subset(size, width)
         # One draw carries the residual of p(f_n | F_S) and the layer noise: both are independent over rows.
         explained, V = cond.rows_given(w)
@@ -279,7 +280,7 @@ class SubsetLayer(gpytorch.Module):
     def _marginal(self, cond: Conditional, f_s: Gaussian, w: Gaussian, mean_b: Tensor, draws: Draws) -> Points:
         """Every row, also within S, from its own marginal, as the authors' program does. Its bound is not a bound."""
         size, width = f_s.mean.shape[-2:]
-        noise = self._draw_variance
+        noise = self.draw_variance
         mean, variance = _at_rest(cond, w, mean_b)
         Z_s = f_s.mean + (f_s.variance + noise).sqrt() * draws.subset(size, width)
         Z_b = mean + (variance + noise).sqrt() * draws.rest(mean.shape[-2], width)
@@ -310,7 +311,7 @@ class SubsetLayer(gpytorch.Module):
         eye = torch.eye(covariance.shape[-1], dtype=covariance.dtype, device=covariance.device)
         mean_rest = mean_b + cond.A.mT @ w.mean
         mean = torch.cat(_same_batch(f_s.mean, mean_rest), -2)
-        return mean, covariance + self._draw_variance[..., None] * eye
+        return mean, covariance + self.draw_variance[..., None] * eye
 
     def _residual_covariance(self, cond: Conditional, Z_b: Tensor) -> Tensor:
         """K_RR - K_RS K_SS^-1 K_SR in full, [..., B, B]."""

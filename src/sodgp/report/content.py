@@ -6,13 +6,13 @@ import datetime
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
+from sodgp.atomic import write_text_whole
 from sodgp.errors import ConfigurationError, InputError
 from sodgp.estimators import DeepGPRegressor
 from sodgp.evaluation import Evaluation, Score, evaluate, joined
@@ -84,14 +84,7 @@ class Report:
 
     def write(self, path: str | os.PathLike[str]) -> None:
         """Write the page, whole or not at all; folders above are made."""
-        from sodgp.io import write_whole
-
-        text = self.html()
-
-        def fill(scratch: Path) -> None:
-            scratch.write_text(text, encoding="utf-8")
-
-        write_whole(path, fill)
+        write_text_whole(path, self.html())
 
 
 def held_out(
