@@ -8,8 +8,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sodgp.errors import InputError
+from sodgp.plots.inputs import subset_inputs, subset_labels, with_names
 from sodgp.plots.style import ALARM, BAND_F, BAND_Y, DRAW, MEAN, axes_or_current, tidy, with_unit
-from sodgp.summary import feature_names, target_names
+from sodgp.summary import feature_names, n_training_rows, target_names
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -38,7 +39,8 @@ def plot_fit(
     x : array of shape [N]
         Where to draw, ascending.
     data : (X, y) or None
-        Training data; rows of the model's subset get a ring of their own.
+        Rows to show, of the training data or others. With them the rows of the model's subset get a ring each, where
+        it is not all of the training data.
     level : float
         Probability of the bands.
     n_functions : int
@@ -68,7 +70,8 @@ def plot_fit(
     """
     ax = axes_or_current(ax)
     x = line(model, x)
-    y_dist, f_dist = (model.predict_distribution(x[:, None], latent=latent) for latent in (False, True))
+    rows = with_names(model, x[:, None])
+    y_dist, f_dist = (model.predict_distribution(rows, latent=latent) for latent in (False, True))
     per_cent = f"{100 * level:g} %"
     ax.fill_between(x, *y_dist.interval(level), color=BAND_Y, linewidth=0, label=f"{per_cent} band of y (with noise)")
     ax.fill_between(
@@ -78,10 +81,7 @@ def plot_fit(
     if data is not None:
         X, y = (np.asarray(values, dtype=np.float64).reshape(-1) for values in data)
         ax.plot(X, y, "o", color="black", markersize=3, label="data", zorder=5)
-        chosen = getattr(model, "subset_indices_", np.empty(0, dtype=np.int64))
-        if 0 < len(chosen) < len(X):
-            ring: dict[str, Any] = {"mfc": "none", "mec": ALARM, "mew": 1.2, "markersize": 7, "zorder": 4}
-            ax.plot(X[chosen], y[chosen], "o", label=f"subset S ({len(chosen)})", **ring)
+        _rings(ax, model)
     if n_functions:
         plot_functions(model, x, n_samples=n_functions, ax=ax)
     ax.set_xlim(x[0], x[-1])
@@ -120,11 +120,21 @@ def plot_functions(
     """
     ax = axes_or_current(ax)
     x = line(model, x)
-    draws = model.sample_y(x[:, None], n_samples, random_state, latent=True).reshape(len(x), -1)
+    draws = model.sample_y(with_names(model, x[:, None]), n_samples, random_state, latent=True).reshape(len(x), -1)
     lines = ax.plot(x, draws, color=DRAW, linewidth=0.9, alpha=0.9)
     lines[0].set_label("drawn functions f")
     ax.set_xlim(x[0], x[-1])
     return ax
+
+
+def _rings(ax: Any, model: DeepGPRegressor) -> None:
+    """Rings at the rows of the subset, which the model keeps itself: the data that are shown may be others."""
+    if not model._method.uses_subset:
+        return
+    inputs, labels = subset_inputs(model)[:, 0], subset_labels(model)[:, 0]
+    if len(inputs) < n_training_rows(model):
+        ring: dict[str, Any] = {"mfc": "none", "mec": ALARM, "mew": 1.2, "markersize": 7, "zorder": 4}
+        ax.plot(inputs, labels, "o", label=f"subset S ({len(inputs)})", **ring)
 
 
 def line(model: DeepGPRegressor, x: ArrayLike) -> FloatArray:

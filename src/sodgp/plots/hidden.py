@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from sodgp.draws import SharedDraws
 from sodgp.errors import InputError
 from sodgp.layers.subset import Points
+from sodgp.plots.inputs import with_names
 from sodgp.plots.style import DRAW, MEAN, POINT, axes_or_current, tidy, with_unit
 from sodgp.summary import feature_names
 from sodgp.validation import cpu_threads
@@ -79,7 +80,7 @@ def plot_hidden(
             f"plot_hidden needs a model with one input, this one has {model.n_features_in_}; see plot_warp."
         )
     x = np.asarray(x, dtype=np.float64).reshape(-1)
-    values = _output(hidden_draws(model, x[:, None], layer, n_samples), output)
+    values = _output(hidden_draws(model, with_names(model, x[:, None]), layer, n_samples), output)
     ax.plot(x, values.T, color=MEAN, linewidth=0.8, alpha=0.35)
     ax.set_xlim(x[0], x[-1])
     name = "x" if not hasattr(model, "feature_names_in_") else feature_names(model)[0]
@@ -258,11 +259,7 @@ def _rows(model: DeepGPRegressor, columns: dict[int, FloatArray]) -> Any:
     rows = np.tile(model._x_scaler.mean_, (count, 1))
     for column, values in columns.items():
         rows[:, column] = values
-    if not hasattr(model, "feature_names_in_"):
-        return rows
-    import pandas as pd
-
-    return pd.DataFrame(rows, columns=model.feature_names_in_)
+    return with_names(model, rows)
 
 
 def _level_lines(

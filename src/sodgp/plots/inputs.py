@@ -176,6 +176,23 @@ def subset_inputs(model: DeepGPRegressor) -> FloatArray:
     return values
 
 
+def subset_labels(model: DeepGPRegressor) -> FloatArray:
+    """Targets of the rows of `subset_inputs`, [M, P], in original units; of a method with a subset only."""
+    values: FloatArray = model._y_scaler.inverse_transform(model._y_s[0].detach().double().cpu().numpy())
+    return values
+
+
+def with_names(model: DeepGPRegressor, rows: FloatArray) -> Any:
+    """Rows as a frame with the model's column names where it was fitted with such, as scikit-learn asks for."""
+    if not hasattr(model, "feature_names_in_"):
+        return rows
+    try:
+        import pandas as pd
+    except ImportError:
+        return rows  # a warning is better than no picture
+    return pd.DataFrame(rows, columns=model.feature_names_in_)
+
+
 def _most_relevant(model: DeepGPRegressor) -> tuple[int, int]:
     try:
         first, second = np.argsort(-relevance(model), kind="stable")[:2]
