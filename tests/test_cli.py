@@ -18,7 +18,8 @@ from cli_runner import run
 
 import sodgp
 from sodgp import DeepGPRegressor, terminal
-from sodgp.errors import NumericalError, ResourceError
+from sodgp.cli.tables import refuse_unusable
+from sodgp.errors import InputError, NumericalError, ResourceError
 from sodgp.training.history import TrainingState
 
 QUICK = ["--max-iter", "3", "--subset-size", "10"]
@@ -77,6 +78,32 @@ def test_several_targets_and_other_tables(go, table, suffix):
     )
     assert list(found) == [f"{target}_{name}" for target in "yz" for name in ("mean", "std", "q0.1", "q0.9")]
     assert len(found) == 30
+
+
+def test_dropped_columns_play_no_part(go, table, tmp_path):
+    table.assign(id="x", when="2020-01-01").to_csv("more.csv", index=False)
+    go("fit", "more.csv", "--target", "y", "--drop", "id", "--drop", "when", "--drop", "id", "--out", "m", *QUICK)
+    assert DeepGPRegressor.load("m").feature_names_in_.tolist() == ["a", "b", "z"]
+    assert "column 'id' is no input of the model; ignored" in go("predict", "m", "more.csv", "--json").stderr
+    go("evaluate", "m", "more.csv")
+    (tmp_path / "fit.toml").write_text('data = "more.csv"\ntarget = "y"\ndrop = ["id", "when", "z"]\nout = "n"\n')
+    go("fit", "--config", "fit.toml", *QUICK)
+    assert DeepGPRegressor.load("n").feature_names_in_.tolist() == ["a", "b"]
+
+
+@pytest.mark.parametrize(
+    ("cells", "message"),
+    [
+        (pd.to_datetime(["2020-01-01", "2020-01-02"]), "holds text instead of numbers, such as '2020-01-01 00:00:00'"),
+        (pd.Categorical(["u", "v"]), "such as 'u' in row 1"),
+        ([[1.0], [2.0]], "such as '[1.0]' in row 1"),
+        (["7", "8"], "holds text instead of numbers. Encode"),
+        (["v" * 100, "8"], "'vvvvvvvvvvvvvvvvvvvvvvvvvvvvv…'"),
+    ],
+)
+def test_other_columns_that_are_no_numbers(cells, message):
+    with pytest.raises(InputError, match=re.escape(message)):
+        refuse_unusable(pd.DataFrame({"a": cells}, index=[5, 6]), Path("t.parquet"))
 
 
 def test_options_reach_the_model_and_the_seed_counts(go, table):
@@ -149,8 +176,15 @@ def test_a_model_is_replaced_and_nothing_else(go, table, tmp_path):
         (["header.csv"], 1, "no rows"),
         (["data.xlsx"], 1, "cannot tell what kind of table"),
         (["data.csv", "--target", "Y1"], 1, "no column 'Y1'"),
-        (["text.csv"], 1, "'colour', 'shape' hold text"),
-        (["texty.csv"], 1, "'y' holds text"),
+        (["text.csv"], 1, "'colour', 'shape' hold text instead of numbers, such as 'red' in row 1 below the header"),
+        (["text.csv"], 1, "Encode such columns as numbers, or leave them out (--drop)."),
+        (["text.csv", "--drop", "colour", "--drop", "form"], 1, "no column 'form'"),
+        (["data.csv", "--drop", "y"], 2, "'y' cannot be the target and be dropped"),
+        (["data.csv", "--drop", "a", "--drop", "b", "--drop", "z"], 1, "at least one must be left as an input"),
+        (["texty.csv"], 1, "'y' holds text instead of numbers, such as 'high' in row 1 below the header. Encode such"),
+        (["stray.csv"], 1, "stray.csv: 'b' holds '?' in row 8 below the header instead of a number. Correct such"),
+        (["comma.csv"], 1, "'b' holds '0,5' in row 2 below the header instead of a number. It looks like a decimal"),
+        (["boolean.csv"], 1, "missing or infinite values in 'b', first in row 3"),
         (["gaps.csv"], 1, "missing or infinite values in 'b', first in row 3"),
         (["data.csv", "--kernel", "foo"], 2, "choose one of 'rbf'"),
         (["data.csv", "--subset", "foo"], 2, "choose one of 'kmeans'"),
@@ -171,6 +205,12 @@ def test_bad_input_to_fit(go, table, tmp_path, arguments, code, message):
     table.assign(colour="red", shape="round").to_csv("text.csv", index=False)
     table.assign(y="high").to_csv("texty.csv", index=False)
     table.assign(b=table["b"].where(table.index != 2)).to_csv("gaps.csv", index=False)
+    table.assign(b=(table["b"] > 0).where(table.index != 2)).to_csv("boolean.csv", index=False)
+    strays = table["b"].astype(object).mask(table.index == 7, "?").mask(table.index == 20, "none at all")
+    table.assign(b=strays).to_csv("stray.csv", index=False)
+    table.assign(b=[1 if row == 0 else f"{row},5" if row > 1 else "0,5" for row in range(30)]).to_csv(
+        "comma.csv", index=False, sep=";"
+    )
     target = [] if "--target" in arguments else ["--target", "y"]
     result = go("fit", *arguments, *target, "--out", "model", *([] if "--max-iter" in arguments else QUICK), code=code)
     assert message in result.stderr

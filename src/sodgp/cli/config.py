@@ -12,14 +12,16 @@ from typing import Any, Final
 from sodgp.cli.options import INTEGER, NO_FLAG, NUMBER, OPTIONS, TEXT
 from sodgp.errors import ConfigurationError
 
+_COLUMNS: Final = (
+    "a column name or a list of them",
+    lambda value: isinstance(value, str) or (isinstance(value, list) and all(isinstance(v, str) for v in value)),
+)
 # Keys of the command: name -> (words, check).
 _COMMAND: Final[dict[str, tuple[str, Callable[[Any], bool]]]] = {
     "data": ("a path", lambda value: isinstance(value, str)),
     "out": ("a path", lambda value: isinstance(value, str)),
-    "target": (
-        "a column name or a list of them",
-        lambda value: isinstance(value, str) or (isinstance(value, list) and all(isinstance(v, str) for v in value)),
-    ),
+    "target": _COLUMNS,
+    "drop": _COLUMNS,
     "patience": ("an integer", lambda value: INTEGER.accepts(value) and value > 0),
     "verbose": ("true or false", lambda value: isinstance(value, bool)),
 }
@@ -34,8 +36,8 @@ class FitConfig:
     options : dict
         Arguments of the estimator.
     command : dict
-        Those of ``data``, ``out`` (paths, from the file's folder), ``target`` (a list), ``patience`` and ``verbose``
-        that are there.
+        Those of ``data``, ``out`` (paths, from the file's folder), ``target``, ``drop`` (lists), ``patience`` and
+        ``verbose`` that are there.
     """
 
     options: dict[str, Any] = dataclasses.field(default_factory=dict)
@@ -91,8 +93,9 @@ def read_config(path: Path) -> FitConfig:
             # Path() drops the slash at the end, which says that a model is to be a folder.
             slash = "/" if command[key].endswith("/") else ""
             command[key] = f"{path.parent / command[key]}{slash}"
-    if isinstance(command.get("target"), str):
-        command["target"] = [command["target"]]
+    for key in ("target", "drop"):
+        if isinstance(command.get(key), str):
+            command[key] = [command[key]]
     return FitConfig(options, command)
 
 

@@ -100,7 +100,11 @@ def fit(
         str | None, typer.Option("--out", "-o", help="Where to save: a folder (model/) or one file (m.sodgp).")
     ] = None,
     config: Annotated[
-        Path | None, typer.Option(help="TOML file; its keys are the options below, data, target and out. Flags win.")
+        Path | None,
+        typer.Option(help="TOML file; its keys are the options below, data, target and so on. Flags win."),
+    ] = None,
+    drop: Annotated[
+        list[str] | None, typer.Option(help="Column to leave out; repeat it for several.", show_default=False)
     ] = None,
     as_json: Json = False,
     patience: Annotated[
@@ -118,7 +122,7 @@ def fit(
         bool | None, typer.Option("--verbose/--quiet", help="Show progress and a summary.", show_default=False)
     ] = None,
 ) -> None:
-    """Train a model on a table and save it. Every column that is not a target is an input.
+    """Train a model on a table and save it. Every column that is not a target and not dropped is an input.
 
     Nothing is written unless training succeeds; Ctrl-C during training ends it and saves what there is.
     """
@@ -134,6 +138,7 @@ def fit(
             ("data", data),
             ("target", target),
             ("out", out),
+            ("drop", drop),
             ("patience", patience),
             ("verbose", verbose),
         )
@@ -152,7 +157,7 @@ def fit(
     model: Any = DeepGPRegressor(**arguments)
     steps = Configuration.from_estimator(model).max_iter
     check_destination(said["out"])
-    X, y = training_data(Path(said["data"]), said["target"])
+    X, y = training_data(Path(said["data"]), said["target"], said.get("drop"))
     began = time.perf_counter()
     with progress(steps, "training", shown=shown) as begin:
         model.set_params(callbacks=[begin("training"), *_early_stopping(model, said.get("patience"))])

@@ -12,14 +12,22 @@ from sodgp.terminal import say
 
 TEXT = (".csv", ".csv.gz", ".tsv", ".tsv.gz")
 PARQUET = (".parquet", ".pq")
+# 1,5 and 1.234,5.
+_DECIMAL_COMMA = r"\s*[+-]?[\d.]*,\d+\s*"
 
 
-def training_data(path: Path, targets: list[str]) -> tuple[Any, Any]:
-    """Inputs and targets of a table as frames, without text and gaps."""
+def training_data(path: Path, targets: list[str], drop: list[str] | None = None) -> tuple[Any, Any]:
+    """Inputs and targets of a table as frames, without text and gaps; the columns of `drop` are in neither."""
     from sodgp.data.tables import read_table, split_target
 
-    X, y = split_target(read_table(path), targets)
-    refuse_unusable(X, path)
+    frame = read_table(path)
+    if drop:
+        both = [repr(name) for name in targets if name in drop]
+        if both:
+            raise ConfigurationError(f"{', '.join(both)} cannot be the target and be dropped; choose one of the two.")
+        frame, _ = split_target(frame, list(dict.fromkeys(drop)))
+    X, y = split_target(frame, targets)
+    refuse_unusable(X, path, "Encode such columns as numbers, or leave them out (--drop).")
     refuse_unusable(y, path)
     return X, y
 
@@ -78,16 +86,35 @@ def model_inputs(estimator: Any, frame: Any, path: Path, *, quiet: set[str] | No
     return frame[list(names)]
 
 
-def refuse_unusable(frame: Any, path: Path) -> None:
-    """InputError that names text columns, or the columns and the first row with missing or infinite values."""
+def refuse_unusable(frame: Any, path: Path, advice: str = "Encode such columns as numbers.") -> None:
+    """InputError that names cells which are no numbers, or columns and first row with missing or infinite values.
+
+    Parameters
+    ----------
+    frame : pandas.DataFrame
+    path : Path
+        Where it is from.
+    advice : str
+        What to do about columns of text.
+    """
     import numpy as np
 
-    text = [repr(column) for column in frame.columns if frame[column].dtype.kind not in "biuf"]
+    bad = {name: found for name in frame.columns if (found := _no_numbers(frame[name])) is not None}
+    strays = [name for name, found in bad.items() if len(found) and 2 * len(found) < frame[name].count()]
+    commas = [name for name, found in bad.items() if _has_decimal_commas(found)]
+    text = [name for name in bad if name not in (*strays, *commas)]
+    said, advices = [], [advice] if text else []
     if text:
-        raise InputError(
-            f"{path}: {', '.join(text)} {'hold' if len(text) > 1 else 'holds'} text instead of numbers. Encode such"
-            " columns as numbers, or leave them out."
-        )
+        first = f", such as {_place(bad[text[0]])}" if len(bad[text[0]]) else ""
+        said += [f"{', '.join(map(repr, text))} {'hold' if len(text) > 1 else 'holds'} text instead of numbers{first}"]
+    cells = [f"{name!r} holds {_place(bad[name])} instead of a number" for name in bad if name not in text]
+    said += [*cells[:3], f"{len(cells) - 3} more columns likewise"] if len(cells) > 3 else cells
+    if commas:
+        advices += ["It looks like a decimal comma: write numbers with a point, 1.5."]
+    elif strays:
+        advices += ["Correct such cells, or drop such rows."]
+    if said:
+        raise InputError(f"{path}: {'; '.join(said)}. {' '.join(advices)}")
     good = np.isfinite(frame.to_numpy(dtype=np.float64, na_value=np.nan))
     if not good.all():
         names = ", ".join(repr(column) for column in frame.columns[~good.all(0)])
@@ -96,6 +123,29 @@ def refuse_unusable(frame: Any, path: Path) -> None:
             f"{path}: missing or infinite values in {names}, first in row {row} below the header. Fill them in, or drop"
             " such rows."
         )
+
+
+def _no_numbers(column: Any) -> Any:
+    """The cells of a column that are no numbers; None for a column of numbers. Gaps are neither."""
+    import pandas as pd
+
+    if column.dtype.kind in "biuf" or pd.api.types.infer_dtype(column, skipna=True) == "boolean":
+        return None
+    known = column.reset_index(drop=True).dropna()
+    if column.dtype.kind in "mM":  # pandas would take dates as numbers
+        return known
+    return known[pd.to_numeric(known, errors="coerce").isna()]
+
+
+def _has_decimal_commas(cells: Any) -> bool:
+    return 2 * cells.astype(str).str.fullmatch(_DECIMAL_COMMA).sum() > len(cells)
+
+
+def _place(cells: Any) -> str:
+    """The first of some cells and its row."""
+    cell = str(cells.iloc[0])
+    shown = repr(cell if len(cell) <= 30 else f"{cell[:29]}…")
+    return f"{shown} in row {cells.index[0] + 1} below the header"
 
 
 def levels(text: str) -> list[float]:
