@@ -55,6 +55,11 @@ def known_targets(model: Any, path: Path, targets: list[str]) -> tuple[Any, Any,
         raise ConfigurationError("the model does not know its target's name; say it with --target.")
     if len(names) != model.model_.n_outputs:
         raise ConfigurationError(f"the model has {model.model_.n_outputs} targets; --target names {len(names)}.")
+    inputs = [repr(name) for name in names if name in getattr(model, "feature_names_in_", ())]
+    if inputs:
+        s = "s" * (len(inputs) > 1)
+        are = "are inputs" if s else "is an input"
+        raise ConfigurationError(f"{', '.join(inputs)} {are} of the model; name the column{s} of its target{s}.")
     if targets and set(own) == set(targets):
         names = own  # the model's order counts, not that of the flags
     frame = read_table(path)
