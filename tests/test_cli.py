@@ -328,6 +328,17 @@ def test_evaluate(go, table):
     assert alone["targets"]["y"]["nlpp"] == {"value": found["targets"]["y"]["nlpp"]["value"]}
 
 
+def test_one_row_has_no_intervals(go, table):
+    go("fit", "data.csv", "--target", "y", "--out", "m", "--quiet", *QUICK)
+    table[:1].to_csv("one.csv", index=False)
+    text = go("evaluate", "m", "one.csv").stdout
+    assert "y: 1 row\n" in re.sub(" +\n", "\n", text)
+    assert "nan" not in text
+    score = json.loads(go("evaluate", "m", "one.csv", "--json").stdout)["targets"]["y"]["rmse"]
+    assert score == {"value": score["value"], "low": None, "high": None}
+    assert "Report on 1 row written" in go("report", "m", "one.csv").stderr
+
+
 def test_evaluate_needs_the_target(go, table):
     go("fit", "data.csv", "--target", "y", "--out", "m", "--quiet", *QUICK)
     table.drop(columns="y").to_csv("new.csv", index=False)

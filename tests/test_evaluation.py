@@ -114,6 +114,14 @@ def test_the_seed_fixes_the_intervals_and_zero_leaves_them_out():
     assert score.low == score.value == score.high
 
 
+def test_one_row_has_no_intervals():
+    score = made(1).scores()["rmse"]
+    assert np.isfinite(score.value)
+    assert np.isnan([score.low, score.high]).all()
+    assert made(1).scores(n_bootstrap=0)["rmse"].low == score.value
+    assert np.isfinite([score.low for score in made(2).scores().values()]).all()
+
+
 @pytest.mark.parametrize(
     ("X_bad", "y_bad", "message"),
     [

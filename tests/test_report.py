@@ -198,6 +198,22 @@ def test_training_trouble_and_few_rows():
     assert "Training failed" in texts(held_out(model, X[20:30], Y[20:30]).findings)
 
 
+@pytest.mark.parametrize("columns", [["a"], ["a", "b"]])
+def test_one_row_and_a_few(columns):
+    X = FRAME.rename(columns={NASTY: "b"})[columns]
+    model = DeepGPRegressor(n_layers=2, max_iter=5, subset_size=10, random_state=0).fit(X[:60], Y[:60])
+    for count, words in ((1, "Only 1 row was evaluated: the intervals say little."), (4, "Only 4 rows were evaluated")):
+        found = held_out(model, X[60 : 60 + count], 100 + Y[60 : 60 + count])  # as wrong as can be, on too few rows
+        assert words in texts(found.findings)
+        assert "90 % intervals hold" not in texts(found.findings)
+        assert "not better, for sure" not in texts(found.findings)
+        assert "predictive density is worse" not in texts(found.findings)
+        assert "nan to nan" not in found.html()
+    found = texts(held_out(model, X[60:65], 100 + Y[60:65]).findings)
+    assert "90 % intervals hold 0 %" in found
+    assert "not better, for sure" in found or "predictive density is worse" in found
+
+
 @pytest.mark.parametrize("inference", ["dsvi", "sghmc", "mean_field"])
 def test_every_method_has_its_report(inference):
     options = {"n_posterior_samples": 4, "thinning": 2} if inference == "sghmc" else {}

@@ -35,7 +35,8 @@ class Score:
     ----------
     value : float
     low, high : float
-        Ends of the bootstrap interval; equal to `value` where none was asked for.
+        Ends of the bootstrap interval; equal to `value` where none was asked for, nan where there is one row only,
+        of which a bootstrap can say nothing.
 
     Examples
     --------
@@ -125,6 +126,8 @@ class Evaluation:
         point = {name: float(rule(rows.mean(0))) for name, rule in _RULES.items()}
         if not n_bootstrap:
             return {name: Score(value, value, value) for name, value in point.items()}
+        if len(rows) < 2:
+            return {name: Score(value, np.nan, np.nan) for name, value in point.items()}
         generator = np.random.default_rng(random_state)
         sums, counts = _grouped(rows, generator)
         draws: dict[str, list[FloatArray]] = {name: [] for name in _RULES}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Final
 
 from sodgp.evaluation import Score
@@ -23,6 +24,17 @@ LABELS: Final[dict[str, tuple[str, bool, str]]] = {
 }
 
 
+def counted(count: int, what: str) -> str:
+    """A number of things.
+
+    Examples
+    --------
+    >>> counted(1, "row"), counted(2000, "row")
+    ('1 row', '2,000 rows')
+    """
+    return f"{count:,} {what}{'s' * (count != 1)}"
+
+
 def number(key: str, value: float) -> str:
     """A score as text: shares in per cent, the rest with four digits.
 
@@ -39,5 +51,13 @@ def number(key: str, value: float) -> str:
 
 
 def interval(key: str, score: Score) -> str:
-    """``low to high`` of a score."""
+    """``low to high`` of a score; a dash where it has no interval.
+
+    Examples
+    --------
+    >>> interval("rmse", Score(0.3, low=0.2, high=0.5)), interval("rmse", Score(0.3, math.nan, math.nan))
+    ('0.200 to 0.500', '-')
+    """
+    if math.isnan(score.low) or math.isnan(score.high):
+        return "-"
     return f"{number(key, score.low)} to {number(key, score.high)}"

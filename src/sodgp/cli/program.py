@@ -263,6 +263,7 @@ def report(
     from sodgp import DeepGPRegressor
     from sodgp.cli.scores import as_dictionary
     from sodgp.report import cross_validated, held_out
+    from sodgp.wording import counted
 
     if out.suffix.lower() not in (".html", ".htm"):
         raise ConfigurationError(f"--out {out} must end in .html.")
@@ -288,7 +289,7 @@ def report(
         return
     for finding in found.findings:
         say(f"{'Warning' if finding.level == 'bad' else 'Note'}: {finding.text}")
-    say(f"Report on {len(found.evaluation):,} rows written to {out}")
+    say(f"Report on {counted(len(found.evaluation), 'row')} written to {out}")
 
 
 @app.command(epilog="Example: [bold]sodgp info model/[/]")

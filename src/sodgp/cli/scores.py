@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
-from sodgp.evaluation import Evaluation
-from sodgp.wording import LABELS, interval, number
+from sodgp.evaluation import Evaluation, Score
+from sodgp.wording import LABELS, counted, interval, number
 
 
 def as_dictionary(evaluation: Evaluation, n_bootstrap: int) -> dict[str, Any]:
-    """Rows and scores of every target: value, low and high."""
+    """Rows and scores of every target: value, low and high, which are None where there is no interval."""
     targets: dict[str, Any] = {}
     for index, name in enumerate(evaluation.targets):
         found = evaluation.scores(index, n_bootstrap=n_bootstrap)
-        targets[name] = {key: vars(score) if n_bootstrap else {"value": score.value} for key, score in found.items()}
+        targets[name] = {key: _plain(score) if n_bootstrap else {"value": score.value} for key, score in found.items()}
     return {"rows": len(evaluation), "bootstrap": n_bootstrap, "interval": 0.95, "targets": targets}
+
+
+def _plain(score: Score) -> dict[str, float | None]:
+    """Value, low and high; JSON has no nan."""
+    return {name: None if math.isnan(value) else value for name, value in vars(score).items()}
 
 
 def print_scores(evaluation: Evaluation, n_bootstrap: int) -> None:
@@ -25,7 +31,7 @@ def print_scores(evaluation: Evaluation, n_bootstrap: int) -> None:
 
     console = Console()
     for index, name in enumerate(evaluation.targets):
-        table = Table(title=Text(f"{name}: {len(evaluation):,} rows"))
+        table = Table(title=Text(f"{name}: {counted(len(evaluation), 'row')}"))
         table.add_column("score")
         table.add_column("value", justify="right")
         if n_bootstrap:

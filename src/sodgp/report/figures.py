@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sodgp import plots
 from sodgp.errors import InputError
@@ -126,7 +127,7 @@ def of_model(report: Report) -> dict[str, list[Picture]]:
 def _hidden(report: Report, layer: int) -> Picture:
     model = report.model
     if model.n_features_in_ == 1:
-        x = np.linspace(report.X.min(), report.X.max(), 200)
+        x = _line(report)
         caption = f"What hidden layer {layer} makes of the input: draws of its first output. Steep: room for change."
         return _picture(f"hidden-{layer}", caption, lambda ax: plots.plot_hidden(model, x, layer, ax=ax))
     first, second = _two_inputs(report)
@@ -146,10 +147,16 @@ def _two_inputs(report: Report) -> tuple[int, int]:
     return int(first), int(second)
 
 
+def _line(report: Report) -> NDArray[np.float64]:
+    """Points over the one input, a little beyond the evaluated rows; also where these are all alike."""
+    low, high = report.X.min(), report.X.max()
+    margin = 0.03 * (high - low) or 1.0
+    return np.linspace(low - margin, high + margin, 250)
+
+
 def _fit(report: Report) -> Callable[[Any], object]:
     x, y = report.X[:, 0], report.evaluation.y[:, 0]
-    margin = 0.03 * np.ptp(x) or 1.0
-    grid = np.linspace(x.min() - margin, x.max() + margin, 250)
+    grid = _line(report)
 
     def draw(ax: Any) -> None:
         plots.plot_fit(report.model, grid, n_functions=3, ax=ax)

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from sodgp.report.measures import Column
 
 FEW_TRAINING_ROWS, FEW_ROWS = 50, 30
+# Below so many rows intervals say nothing, and no finding rests on them.
+TOO_FEW_ROWS = 5
 # Nats a row that the bound may still rise by over the last tenth of a run.
 STILL_RISING = 0.02
 _SURE = 0.01
@@ -129,7 +131,8 @@ def _size(facts: Facts) -> Iterator[Finding]:
     if here < FEW_ROWS:
         yield Finding(
             "warn",
-            f"Only {here} rows were evaluated: all intervals of this report are wide.",
+            f"Only {here} {'row was' if here == 1 else 'rows were'} evaluated: "
+            + ("the intervals say little." if here < TOO_FEW_ROWS else "all intervals of this report are wide."),
             "Evaluate on more rows, or use cross-validation (--cv 5) on the training table.",
         )
 
@@ -151,6 +154,8 @@ def _surer(facts: Facts) -> str:
 
 
 def _calibration(facts: Facts) -> Iterator[Finding]:
+    if len(facts.evaluation) < TOO_FEW_ROWS:
+        return
     for target, name in enumerate(facts.evaluation.targets):
         share = facts.scores[target]["coverage_90"].value
         middle = facts.scores[target]["coverage_50"].value
@@ -182,6 +187,8 @@ def _is_off(share: float, level: float, count: int, tolerance: float) -> bool:
 
 
 def _worth(facts: Facts) -> Iterator[Finding]:
+    if len(facts.evaluation) < TOO_FEW_ROWS:
+        return
     for name, scores in zip(facts.evaluation.targets, facts.scores, strict=True):
         if scores["r2"].low <= 0:
             yield Finding(

@@ -10,7 +10,7 @@ import numpy as np
 
 from sodgp.report.figures import Picture, of_model, of_target
 from sodgp.report.style import STYLE
-from sodgp.wording import LABELS, interval, number
+from sodgp.wording import LABELS, counted, interval, number
 
 if TYPE_CHECKING:
     from sodgp.report.content import Report
@@ -58,7 +58,7 @@ def _head(report: Report) -> str:
     facts = [
         ("Model", report.model_name),
         ("Data", report.data_name),
-        ("Evaluated by", f"{how}, {len(report.evaluation):,} rows"),
+        ("Evaluated by", f"{how}, {counted(len(report.evaluation), 'row')}"),
         ("Made", f"{report.date} with sodgp {sodgp.__version__}"),
     ]
     items = "".join(f"<div><dt>{name}</dt><dd>{escape(value)}</dd></div>" for name, value in facts if value)
@@ -194,7 +194,8 @@ def _data(report: Report) -> str:
     more = f" {left} more columns are left out." if left else ""
     outside = int(report.outside.sum())
     text = (
-        f"<p>{len(report.evaluation):,} rows, {len(report.about['inputs'])} inputs. {outside:,} rows extrapolate.</p>"
+        f"<p>{counted(len(report.evaluation), 'row')}, {counted(len(report.about['inputs']), 'input')}."
+        f" Rows that extrapolate: {outside:,}.</p>"
     )
     note = (
         '<p class="note">Of the evaluated rows. Shift: how far the mean is from that of the training rows, in their'
