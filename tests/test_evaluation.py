@@ -5,12 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LinearRegression
 
 from sodgp import DeepGPEnsemble, DeepGPRegressor, evaluation, metrics
 from sodgp.errors import InputError
-from sodgp.evaluation import Evaluation, evaluate, joined
+from sodgp.evaluation import Evaluation, evaluate, joined, observed
 from sodgp.report import held_out
 
 rng = np.random.default_rng(0)
@@ -129,8 +130,26 @@ def test_one_row_has_no_intervals():
         (X[:5], Y, "X has 5 rows, but y has 60"),
         (X[:0], Y[:0], "at least one row"),
         (X, np.where(np.arange(60)[:, None] == 3, np.nan, Y), "in row 3"),
+        (X, pd.DataFrame(Y).astype("Float64").mask(Y > 60), "missing or infinite in row"),
+        (X[:3], [["a", "b"]] * 3, "y must hold numbers only"),
+        (X[:2], [[1.0, 2.0], [3.0]], "y must hold numbers only"),
+        (X[:3], np.full((3, 2), "2020-01-01", dtype="datetime64[D]"), "not dates or complex"),
+        (X[:3], pd.DataFrame(np.full((3, 2), "2020-01-01", dtype="datetime64[s]")), "not dates or complex"),
+        (X[:3], pd.DataFrame({0: Y[:3, 0], 1: pd.Timestamp(0)}), "numbers only"),
+        (X[:3], Y[:3].astype(complex), "not dates or complex"),
+        (X[:3], 1.0, r"shape \[N\] or \[N, 2\], not \[\]"),
+        (X[:3], Y[:3, :, None], r"not \[3, 2, 1\]"),
+        (1.0, Y, "X must be a table of rows"),
     ],
 )
 def test_bad_input(model, X_bad, y_bad, message):
-    with pytest.raises(InputError, match=message):
-        evaluate(model, X_bad, y_bad)
+    for check in (evaluate, observed):
+        with pytest.raises(InputError, match=message):
+            check(model, X_bad, y_bad)
+
+
+def test_targets_come_as_frames_lists_and_tensors(model):
+    for y in (Y, Y.tolist(), pd.DataFrame(Y), torch.tensor(Y, requires_grad=True)):
+        np.testing.assert_array_equal(observed(model, X, y), Y)
+    with pytest.raises(InputError, match="targets has 1 names"):
+        evaluate(model, X, Y, targets=["a"])

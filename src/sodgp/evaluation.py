@@ -7,6 +7,7 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
@@ -16,7 +17,7 @@ from sodgp.estimators import DeepGPRegressor
 from sodgp.predictive import GaussianMixture, tail_probability
 from sodgp.summary import target_names
 
-__all__ = ["Evaluation", "Score", "evaluate", "joined"]
+__all__ = ["Evaluation", "Score", "evaluate", "joined", "observed"]
 
 FloatArray = NDArray[np.float64]
 
@@ -211,31 +212,66 @@ def evaluate(model: Any, X: Any, y: Any, *, targets: Sequence[str] | None = None
     ['base_nlpp', 'base_rmse', 'coverage_50']
     """
     check_is_fitted(model)
-    # All members of an ensemble have seen the same rows.
-    single = model.members_[0] if isinstance(model, DeepGPEnsemble) else model
-    if not isinstance(single, DeepGPRegressor):
-        raise InputError(f"evaluate takes a DeepGPRegressor or a DeepGPEnsemble, not a {type(model).__name__}.")
+    single = _single(model)
     names = target_names(single) if targets is None else list(targets)
-    observed = np.asarray(y, dtype=np.float64)
-    observed = observed[:, None] if observed.ndim == 1 else observed
-    if observed.shape[1] != single.model_.n_outputs or len(names) != observed.shape[1]:
-        raise InputError(f"y has {observed.shape[1]} columns, but the model has {single.model_.n_outputs} targets.")
-    if len(observed) != len(X):
-        raise InputError(f"X has {len(X)} rows, but y has {len(observed)}.")
-    if not len(observed):
-        raise InputError("an evaluation needs at least one row.")
-    if not np.isfinite(observed).all():
-        row = int(np.flatnonzero(~np.isfinite(observed).all(1))[0])
-        raise InputError(f"y is missing or infinite in row {row}. Drop such rows.")
+    truth = observed(model, X, y)
+    if len(names) != truth.shape[1]:
+        raise InputError(f"targets has {len(names)} names, but the model has {truth.shape[1]} targets.")
     rows = X.iloc if hasattr(X, "iloc") else np.asarray(X)
     parts: list[list[FloatArray]] = []
-    for start in range(0, len(observed), _CHUNK_ROWS):
+    for start in range(0, len(truth), _CHUNK_ROWS):
         chunk = slice(start, start + _CHUNK_ROWS)
-        parts.append(_predicted(model.predict_distribution(rows[chunk]), observed[chunk]))
+        parts.append(_predicted(model.predict_distribution(rows[chunk]), truth[chunk]))
     columns = [np.concatenate(values) for values in zip(*parts, strict=True)]
     scaler = single._y_scaler
-    base = [np.broadcast_to(values, observed.shape) for values in (scaler.mean_, scaler.scale_)]
-    return Evaluation(tuple(names), observed, *columns, *base)
+    base = [np.broadcast_to(values, truth.shape) for values in (scaler.mean_, scaler.scale_)]
+    return Evaluation(tuple(names), truth, *columns, *base)
+
+
+def observed(model: Any, X: Any, y: Any) -> FloatArray:
+    """Targets to compare a model with, checked.
+
+    Parameters
+    ----------
+    model : DeepGPRegressor or DeepGPEnsemble
+        Fitted.
+    X : array or data frame of shape [N, D]
+    y : array or data frame of shape [N] or [N, P]
+
+    Returns
+    -------
+    ndarray of shape [N, P]
+
+    Raises
+    ------
+    InputError
+        `y` holds other things than finite numbers, has not the model's number of targets or not one row for each of
+        `X`, or there is no row.
+
+    Examples
+    --------
+    >>> X = np.linspace(-1, 1, 30)[:, None]
+    >>> model = DeepGPRegressor(n_layers=1, max_iter=5, random_state=0).fit(X, X[:, 0])
+    >>> observed(model, X, X[:, 0]).shape
+    (30, 1)
+    """
+    values, wanted = _numbers(y), _single(model).model_.n_outputs
+    if values.ndim not in (1, 2):
+        raise InputError(f"y must have the shape [N] or [N, {wanted}], not {list(values.shape)}.")
+    values = values[:, None] if values.ndim == 1 else values
+    if values.shape[1] != wanted:
+        raise InputError(f"y has {values.shape[1]} columns, but the model has {wanted} targets.")
+    rows = np.shape(X)[:1] if hasattr(X, "shape") else (len(X),) if hasattr(X, "__len__") else ()
+    if not rows:
+        raise InputError(f"X must be a table of rows, not {X!r:.100}.")
+    if len(values) != rows[0]:
+        raise InputError(f"X has {rows[0]} rows, but y has {len(values)}.")
+    if not len(values):
+        raise InputError("an evaluation needs at least one row.")
+    if not np.isfinite(values).all():
+        row = int(np.flatnonzero(~np.isfinite(values).all(1))[0])
+        raise InputError(f"y is missing or infinite in row {row}. Drop such rows.")
+    return values
 
 
 def joined(parts: Sequence[Evaluation], order: NDArray[np.int64] | None = None) -> Evaluation:
@@ -260,6 +296,29 @@ def joined(parts: Sequence[Evaluation], order: NDArray[np.int64] | None = None) 
     names = [field.name for field in fields(Evaluation) if field.name != "targets"]
     values = {name: np.concatenate([getattr(part, name) for part in parts])[place] for name in names}
     return Evaluation(parts[0].targets, **values)
+
+
+def _single(model: Any) -> DeepGPRegressor:
+    """The model, or of an ensemble, whose members have all seen the same rows, the first."""
+    single = model.members_[0] if isinstance(model, DeepGPEnsemble) else model
+    if not isinstance(single, DeepGPRegressor):
+        raise InputError(f"evaluate takes a DeepGPRegressor or a DeepGPEnsemble, not a {type(model).__name__}.")
+    return single
+
+
+def _numbers(y: Any) -> FloatArray:
+    if isinstance(y, torch.Tensor):
+        y = y.detach().cpu().numpy()
+    try:
+        values = np.asarray(y)
+        if values.dtype.kind in "mMc":
+            raise TypeError("real numbers, not dates or complex ones")
+        if values.dtype.kind == "O" and hasattr(y, "iloc"):
+            # pandas' own missing value has no place in an array of floats.
+            values = np.where(y.isna(), np.nan, values)
+        return values.astype(np.float64)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"y must hold numbers only: {error}.") from error
 
 
 def _predicted(dist: GaussianMixture, y: FloatArray) -> list[FloatArray]:
