@@ -17,7 +17,7 @@ import pytest
 from cli_runner import run
 
 import sodgp
-from sodgp import DeepGPRegressor, terminal
+from sodgp import DeepGPEnsemble, DeepGPRegressor, terminal
 from sodgp.cli.tables import refuse_unusable
 from sodgp.errors import InputError, NumericalError, ResourceError
 from sodgp.training.history import TrainingState
@@ -232,6 +232,7 @@ def test_bad_input_to_fit(go, table, tmp_path, arguments, code, message):
         (["model", "data.csv", "--out", "data.csv"], 2, "name another file"),
         (["model", "data.csv", "--out", "p.csv", "--quantiles", "5,95"], 2, "between 0 and 1"),
         (["model", "data.csv", "--out", "p.csv", "--quantiles", "low"], 2, "between 0 and 1"),
+        (["model", "data.csv", "--out", "p.csv", "--quantiles", "0.05,0.5,0.050"], 2, "names 0.05 more than once"),
     ],
 )
 def test_bad_input_to_predict(go, table, tmp_path, arguments, code, message):
@@ -326,6 +327,22 @@ def test_evaluate(go, table):
         assert score["low"] < score["value"] < score["high"]
     alone = json.loads(go("evaluate", "m", "data.csv", "--json", "--bootstrap", "0").stdout)
     assert alone["targets"]["y"]["nlpp"] == {"value": found["targets"]["y"]["nlpp"]["value"]}
+
+
+def test_names_of_quantiles_are_as_different_as_their_levels(go, table):
+    go("fit", "data.csv", "--target", "y", "--out", "m", "--quiet", *QUICK)
+    levels = "0.1,0.9999999,0.99999991"
+    printed = json.loads(go("predict", "m", "data.csv", "--json", "--quantiles", levels).stdout)
+    assert list(printed["predictions"]) == ["mean", "std", "q0.1", "q0.9999999", "q0.99999991"]
+
+
+@pytest.mark.parametrize("command", ["info", "predict", "evaluate", "report"])
+def test_files_of_ensembles_are_for_python(go, table, command):
+    member = DeepGPRegressor(max_iter=1, subset_size=5)
+    DeepGPEnsemble(member, n_members=2, random_state=0).fit(table[["a", "b"]], table["y"]).save("e.sodgp")
+    rest = {"info": [], "predict": ["data.csv", "--json"]}.get(command, ["data.csv"])
+    said = go(command, "e.sodgp", *rest, code=1).stderr
+    assert "e.sodgp holds a DeepGPEnsemble; such files are for Python" in said
 
 
 def test_one_row_has_no_intervals(go, table):

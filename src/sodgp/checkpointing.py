@@ -109,7 +109,7 @@ def _refuse_to_lose(folder: CheckpointFolder) -> None:
     if there is not None and not there.info.get("is_finished"):
         raise CheckpointError(
             f"{folder.path} holds the checkpoint of an unfinished fit, which starting anew would overwrite. Continue it"
-            " with fit(X, y, resume=True), name another folder, or delete this one."
+            " with fit(X, y, resume=True) (--resume on the command line), name another folder, or delete this one."
         )
 
 

@@ -226,7 +226,7 @@ def _explain(error: Exception, X: Any, y: Any) -> str:
     for name, data in (("X", X), ("y", y)):
         place = _first_bad(data)
         if place:
-            message += f"\n{name} is not finite in {place}. Impute or drop those rows before fitting."
+            message += f"\n{name} is not finite in {place}. Impute or drop those rows."
     return message
 
 

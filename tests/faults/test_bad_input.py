@@ -50,7 +50,7 @@ def test_values_that_are_not_finite_are_placed_by_column_and_row(number):
         fit(pd.DataFrame(spoilt(X, (4, 1), number), columns=NAMES))
     with pytest.raises(InputError, match="y is not finite in rows 7"):
         fit(targets=spoilt(Y, 7, number))
-    with pytest.raises(InputError, match="X is not finite in columns 0; rows 2"):
+    with pytest.raises(InputError, match=r"X is not finite in columns 0; rows 2\. Impute or drop those rows\.$"):
         fit().predict(spoilt(X, (2, 0), number))
 
 

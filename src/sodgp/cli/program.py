@@ -192,7 +192,6 @@ def predict(
     Columns are found by their names; others than the model's inputs are left out, with a note. With --json and without
     --out the predictions are written to stdout.
     """
-    from sodgp import DeepGPRegressor
     from sodgp.data.tables import read_table
 
     wanted = levels(quantiles)
@@ -201,7 +200,7 @@ def predict(
         check_output(out, data)
     elif not as_json:
         raise ConfigurationError("sodgp predict needs --out for the predictions, or --json to print them.")
-    estimator = DeepGPRegressor.load(model)
+    estimator = _loaded(model)
     X = model_inputs(estimator, read_table(data), data)
     refuse_unusable(X, data)
     estimator.set_params(n_threads=threads or estimator.n_threads)
@@ -226,11 +225,10 @@ def evaluate(
     threads: Threads = None,
 ) -> None:
     """Score a saved model on a table that it has not seen: NLPP, RMSE, CRPS, coverage, each with a 95 % interval."""
-    from sodgp import DeepGPRegressor
     from sodgp.cli.scores import as_dictionary, print_scores
     from sodgp.evaluation import evaluate as run
 
-    estimator = DeepGPRegressor.load(model)
+    estimator = _loaded(model)
     estimator.set_params(n_threads=threads or estimator.n_threads)
     X, y, names = known_targets(estimator, data, target or [])
     found = run(estimator, X, y.to_numpy(dtype="float64"), targets=names)
@@ -260,7 +258,6 @@ def report(
     With --cv the page rests on new fits with the model's options, each evaluated on the rows it did not see. The page
     opens offline, prints well and fits a phone.
     """
-    from sodgp import DeepGPRegressor
     from sodgp.cli.scores import as_dictionary
     from sodgp.report import cross_validated, held_out
     from sodgp.wording import counted
@@ -268,7 +265,7 @@ def report(
     if out.suffix.lower() not in (".html", ".htm"):
         raise ConfigurationError(f"--out {out} must end in .html.")
     check_output(out, data, model)
-    estimator = DeepGPRegressor.load(model)
+    estimator = _loaded(model)
     estimator.set_params(n_threads=threads or estimator.n_threads)
     X, y, names = known_targets(estimator, data, target or [])
     from sodgp.configuration import Configuration
@@ -295,10 +292,9 @@ def report(
 @app.command(epilog="Example: [bold]sodgp info model/[/]")
 def info(model: ModelPath, as_json: Json = False) -> None:
     """Say what a saved model is: its inputs, targets, layers, training and noise."""
-    from sodgp import DeepGPRegressor
     from sodgp.summary import describe
 
-    about = describe(DeepGPRegressor.load(model))
+    about = describe(_loaded(model))
     if as_json:
         _print_json(about)
     else:
@@ -322,6 +318,22 @@ def demo(
 app.add_typer(bench, name="bench")
 
 
+def _loaded(path: Path) -> Any:
+    from sodgp import DeepGPRegressor
+    from sodgp.errors import ModelFileError
+    from sodgp.io import read_record
+
+    try:
+        return DeepGPRegressor.load(path)
+    except ModelFileError as error:
+        if read_record(path).info.get("estimator") != "DeepGPEnsemble":
+            raise
+        raise ModelFileError(
+            f"{path} holds a DeepGPEnsemble; such files are for Python (DeepGPEnsemble.load). The command line takes"
+            " models of one DeepGPRegressor, which may have several members (sodgp fit --n-members 4)."
+        ) from error
+
+
 def _predictions(estimator: Any, X: Any, wanted: list[float]) -> Any:
     """A frame with mean, std and quantiles of every target, in chunks: memory stays bounded."""
     import numpy as np
@@ -335,7 +347,7 @@ def _predictions(estimator: Any, X: Any, wanted: list[float]) -> Any:
         columns = [dist.mean, dist.std, *(dist.quantile(wanted) if wanted else [])]
         parts.append(np.stack([values.reshape(len(dist), -1) for values in columns], axis=-1))
     table = np.concatenate(parts)
-    names = ["mean", "std", *(f"q{level:g}" for level in wanted)]
+    names = ["mean", "std", *(f"q{level}" for level in wanted)]
     targets = target_names(estimator)
     header = names if len(targets) == 1 else [f"{target}_{name}" for target in targets for name in names]
     return pd.DataFrame(table.reshape(len(table), -1), columns=header)

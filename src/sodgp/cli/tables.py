@@ -163,6 +163,9 @@ def levels(text: str) -> list[float]:
         raise ConfigurationError(
             f"--quantiles {text!r} must be numbers between 0 and 1 with commas, such as 0.05,0.95."
         )
+    repeated = next((level for level in found if found.count(level) > 1), None)
+    if repeated is not None:
+        raise ConfigurationError(f"--quantiles {text!r} names {repeated} more than once.")
     return found
 
 
