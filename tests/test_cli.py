@@ -133,14 +133,15 @@ def test_options_reach_the_model_and_the_seed_counts(go, table):
 
 
 def test_an_effort_on_the_command_line_wins_over_what_it_stands_for_in_a_file(go, table, tmp_path):
-    (tmp_path / "c.toml").write_text("max_iter = 7\nsubset_size = 5\nbatch_size = 9\nn_layers = 1\n")
+    (tmp_path / "c.toml").write_text("max_iter = 7\nsubset_size = 5\nbatch_size = 9\nn_layers = 1\nn_members = 2\n")
     arguments = ("fit", "data.csv", "--config", "c.toml", "--target", "y", "--out", "m", "--quiet")
     go(*arguments)
     model = DeepGPRegressor.load("m")
-    assert (model.max_iter, model.subset_size, model.batch_size) == (7, 5, 9)
+    assert (model.max_iter, model.subset_size, model.batch_size, model.n_members) == (7, 5, 9, 2)
     go(*arguments, "--effort", "quick", "--max-iter", "3")
     model = DeepGPRegressor.load("m")
-    assert (model.max_iter, model.subset_size, model.batch_size, model.n_layers) == (3, None, None, 1)
+    assert (model.max_iter, model.subset_size, model.batch_size, model.n_members) == (3, None, None, None)
+    assert model.n_layers == 1
 
 
 def test_a_model_without_names_takes_columns_by_order(go, table):

@@ -16,7 +16,8 @@ from sodgp.training.checkpoints import CheckpointFolder
 from sodgp.training.journal import Plan
 from sodgp.validation import check_flag
 
-# Options that leave the numbers of a fit alone, or that are compared in another way (device, seed).
+# Options that leave the numbers of a fit alone, or that are compared in another way (device, seed). n_threads is not
+# among them: threads share out sums, and another number of them adds in another order, which rounds otherwise.
 _FREE = frozenset(
     {
         "callbacks",
@@ -32,6 +33,8 @@ _FREE = frozenset(
         "verbose",
     }
 )
+# Those that a fit needs for the scores of held-out rows only.
+_OF_HELD_OUT_ROWS = frozenset({"n_predict_samples"})
 
 
 def plan_for(estimator: Any, resume: Any) -> Plan | None:
@@ -59,12 +62,13 @@ def plan_for(estimator: Any, resume: Any) -> Plan | None:
         return None
     folder = CheckpointFolder(config.checkpoint)
     saved = _continued(folder) if resume else None
+    free = _FREE if config.validation_fraction is not None else _FREE | _OF_HELD_OUT_ROWS
     if not resume:
         _refuse_to_lose(folder)
     return Plan(
         folder=folder,
         every=config.checkpoint_every,
-        options={k: _plain(v) for k, v in estimator.get_params(deep=False).items() if k not in _FREE},
+        options={k: _plain(v) for k, v in estimator.get_params(deep=False).items() if k not in free},
         versions=_versions(),
         seeds=[],
         saved=saved,

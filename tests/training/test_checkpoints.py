@@ -243,8 +243,17 @@ def test_other_data_and_options_are_refused_by_name(tmp_path, changes, rows, nam
 def test_what_leaves_the_numbers_alone_may_change(tmp_path):
     with pytest.warns(NumericalWarning, match="interrupted"):
         make("svgp", tmp_path, callbacks=[interrupt(1)]).fit(X, Y)
-    model = make("svgp", tmp_path, checkpoint_every="90s", callbacks=[lambda state: None], max_minutes=60)
+    others = {"max_minutes": 60, "n_predict_samples": 9}
+    model = make("svgp", tmp_path, checkpoint_every="90s", callbacks=[lambda state: None], **others)
     assert bits(model.fit(X, Y, resume=True)) == bits(make("svgp").fit(X, Y))
+
+
+def test_samples_of_predictions_count_where_held_out_rows_are_scored(tmp_path):
+    held = {"validation_fraction": 0.2}
+    with pytest.warns(NumericalWarning, match="interrupted"):
+        make("svgp", tmp_path, **held, callbacks=[interrupt(1)]).fit(X, Y)
+    with pytest.raises(CheckpointError, match="n_predict_samples=4 then, 9 now"):
+        make("svgp", tmp_path, **held, n_predict_samples=9).fit(X, Y, resume=True)
 
 
 def test_a_fit_without_a_seed_goes_on_with_the_seeds_it_drew(tmp_path):
