@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from sodgp.atomic import write_text_whole
 from sodgp.errors import ConfigurationError, InputError
 from sodgp.estimators import DeepGPRegressor
-from sodgp.evaluation import Evaluation, Score, evaluate, joined
+from sodgp.evaluation import Evaluation, Score, evaluate, joined, observed
 from sodgp.report.findings import Facts, Finding, find
 from sodgp.report.measures import Column, Importance, columns_of, importance_of, outside_training, shared_rows, take
 from sodgp.several import copy_of, models_of
@@ -178,7 +178,7 @@ def cross_validated(
         `cv` is less than two, or more than the rows allow; or the model was fitted with `noise_variance`, which it does
         not keep for every row.
     InputError
-        y has another number of rows than X.
+        As `sodgp.evaluation.observed`: y is not numbers, or of another number of rows than X.
 
     Examples
     --------
@@ -195,12 +195,10 @@ def cross_validated(
             "the model was fitted with noise_variance, which the folds would lack: leave cv out, and evaluate the model"
             " on rows held out."
         )
-    rows, observed = np.asarray(X, dtype=np.float64), np.asarray(y, dtype=np.float64)
-    if observed.shape[:1] != rows.shape[:1]:
-        raise InputError(f"X has {len(rows)} rows, and y has shape {list(observed.shape)}.")
+    truth = observed(model, X, y)
+    rows = np.asarray(X, dtype=np.float64)
     if isinstance(cv, bool) or not isinstance(cv, int | np.integer) or not 2 <= cv <= len(rows) // 2:
         raise ConfigurationError(f"cv must be an integer from 2 to half of the {len(rows)} rows, not {cv!r}.")
-    observed = observed.reshape(len(observed), -1)
     order = np.random.default_rng(random_state).permutation(len(rows))
     parts, importances = [], []
     outside = np.zeros(len(rows), dtype=bool)
@@ -213,10 +211,10 @@ def cross_validated(
         same |= {"separate_kernels": model.model_.has_separate_kernels}
         same |= {"n_members": len(models_of(model))}
         member = copy_of(model, callbacks=told, checkpoint=None, warm_start=False, **same)
-        member.fit(take(X, train), observed[train, 0] if model._y_is_vector else observed[train])
-        parts.append(evaluate(member, take(X, test), observed[test], targets=targets or target_names(model)))
+        member.fit(take(X, train), truth[train, 0] if model._y_is_vector else truth[train])
+        parts.append(evaluate(member, take(X, test), truth[test], targets=targets or target_names(model)))
         outside[test] = outside_training(member, rows[test])
-        importances.append(importance_of(member, take(X, test), observed[test], random_state))
+        importances.append(importance_of(member, take(X, test), truth[test], random_state))
     weights = np.array([len(part) for part in parts], dtype=np.float64)
     pooled = Importance(
         np.average([part.mean for part in importances], axis=0, weights=weights),
