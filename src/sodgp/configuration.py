@@ -268,10 +268,14 @@ class Configuration:
         """What ``subset_size="auto"`` chooses for the scaled inputs X [N, D]; None for another `subset_size`."""
         if not isinstance(self.subset_size, Auto):
             return None
+        batch_size = BATCH_SIZE if self.batch_size is None else self.batch_size
+        if self.batch_size is None and self.inference == "sod":
+            most = min(self.subset_size.max_size, (len(X) + 1) // 2)
+            batch_size = most + self.batch_rows(most, len(X) - most)
         return self.subset_size.choose(
             X,
             self.initialization.noise_variance,
-            batch_size=BATCH_SIZE if self.batch_size is None else self.batch_size,
+            batch_size=batch_size,
             n_samples=self.n_samples,
             n_layers=self.n_layers,
         )

@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from sodgp import DeepGPRegressor
+from sodgp.configuration import Configuration
 from sodgp.errors import ConfigurationError
 from sodgp.subset import SELECTORS, GreedyVariance
 from sodgp.subset.auto import Auto
@@ -62,6 +63,19 @@ def test_memory_of_the_greedy_growth_is_a_limit():
     chosen = Auto(max_bytes=8 * 300 * 20.0).choose(rows(300, 12), 0.05, batch_size=62, n_samples=1, n_layers=1)
     assert chosen.size == 20
     assert "the memory of the greedy growth" in chosen.reason
+
+
+def test_memory_is_that_of_the_steps_that_will_be_taken():
+    """SoD-VI takes as many rows beside the subset as that has, or 200, and not the 2,000 of other methods."""
+    Z, options = rows(2500, 8), {"n_samples": 50, "n_layers": 4, "subset_size": Auto(fraction=1e-9)}
+    sizes = {}
+    for inference, steps in (("sod", 1000), ("dsvi", 2000)):
+        config = Configuration.from_estimator(DeepGPRegressor(inference=inference, **options))
+        chosen = config.automatic_size(Z)
+        sizes[inference] = chosen.size
+        assert "the memory of a step" in chosen.reason
+        assert chosen.size == int(2e9 // (8 * 4 * 50 * steps * 4))
+    assert sizes["sod"] == 2 * sizes["dsvi"]
 
 
 def test_never_below_the_smallest_size_nor_above_half_of_few_rows():
