@@ -367,7 +367,7 @@ def test_evaluate_needs_the_target(go, table):
         wrong = go(command, "m", "data.csv", "--target", "a", code=2).stderr
         assert wrong == "Error: 'a' is an input of the model; name the column of its target.\n"
     assert "names 2" in go("evaluate", "m", "data.csv", "--target", "y", "--target", "z", code=2).stderr
-    DeepGPRegressor(max_iter=1).fit(table[["a", "b", "z"]], table["y"]).save("nameless")
+    DeepGPRegressor(max_iter=1).fit(table[["a", "b", "z"]], table["y"].to_numpy()).save("nameless")
     assert "say it with --target" in go("evaluate", "nameless", "data.csv", code=2).stderr
 
 
