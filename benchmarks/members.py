@@ -25,6 +25,8 @@ from sodgp.validation import resolve_device
 _RESULTS = Path(__file__).parent / "results" / "members.json"
 N_MEMBERS = 4
 SCORES = ("nlpp", "crps", "rmse", "coverage_90")
+# Of every kind of prediction, by measure, over the splits.
+Scores = dict[str, dict[str, list[float]]]
 _BASE = {"n_layers": 3, "subset_size": 200, "predictive_weight": 1.0, "separate_kernels": True}
 # Steps, and rows beside the subset in each of them.
 FITS: dict[str, dict[str, Any]] = {
@@ -46,19 +48,20 @@ def score(data: str, options: dict[str, Any], splits: int) -> dict[str, Any]:
     began = time.perf_counter()
     fit_replicates(models, [(table.X[train], table.y[train]) for train, _ in rows for _ in range(N_MEMBERS)])
     seconds = time.perf_counter() - began
-    found: dict[str, dict[str, list[float]]] = {}
+    found: Scores = {}
     for split, (_, held_out) in enumerate(rows):
         each = [m.predict_distribution(table.X[held_out]) for m in models[split * N_MEMBERS : (split + 1) * N_MEMBERS]]
         for count in range(1, N_MEMBERS + 1):
-            _note(found, str(count), table.y[held_out], GaussianMixture.pool(each[:count]))
+            note(found, str(count), table.y[held_out], GaussianMixture.pool(each[:count]))
         for one in each:
-            _note(found, "each", table.y[held_out], one)
+            note(found, "each", table.y[held_out], one)
     return {"splits": splits, "seconds": seconds, "scores": found}
 
 
-def _note(found: dict[str, dict[str, list[float]]], name: str, y: Any, mixture: GaussianMixture) -> None:
+def note(found: Scores, name: str, y: Any, mixture: GaussianMixture, measures: Sequence[str] = SCORES) -> None:
+    """Put the scores of one split beside those of the splits before it."""
     scores = metrics.scores(y, mixture)
-    for measure in SCORES:
+    for measure in measures:
         found.setdefault(name, {}).setdefault(measure, []).append(scores[measure])
 
 

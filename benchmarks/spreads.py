@@ -18,22 +18,19 @@ from typing import Any
 import numpy as np
 
 from benchmarks.accuracy.cells import DATA_SETS, parts
-from sodgp import DeepGPRegressor, metrics
+from benchmarks.members import N_MEMBERS, Scores, note
+from sodgp import DeepGPRegressor
 from sodgp.bench.machine import origin
 from sodgp.data import load
 from sodgp.pooling import pooled_mixture
-from sodgp.predictive import GaussianMixture
 from sodgp.replicates import fit_replicates
 from sodgp.validation import resolve_device
 
 _RESULTS = Path(__file__).parent / "results" / "spreads.json"
 SPREADS = tuple(round(0.7 + 0.02 * step, 2) for step in range(16))
-N_MEMBERS = 4
 # Scoring more of the rows that were held out from a large table would tell nothing new.
 MAX_ROWS = 1500
 SCORES = ("nlpp", "crps", "coverage_50", "coverage_80", "coverage_90", "coverage_95")
-
-Scores = dict[str, dict[str, list[float]]]
 
 
 def score(data: str, splits: int, options: dict[str, Any]) -> dict[str, Any]:
@@ -49,17 +46,11 @@ def score(data: str, splits: int, options: dict[str, Any]) -> dict[str, Any]:
         X, y = table.X[held_out[:MAX_ROWS]], table.y[held_out[:MAX_ROWS]]
         each = [member.predict_distribution(X) for member in model.members_]
         for one in each:
-            _note(found, "1", y, one)
+            note(found, "1", y, one, SCORES)
         for count in range(2, N_MEMBERS + 1):
             for spread in SPREADS:
-                _note(found, f"{count} at {spread}", y, pooled_mixture(each[:count], spread))
+                note(found, f"{count} at {spread}", y, pooled_mixture(each[:count], spread), SCORES)
     return {"splits": splits, "seconds": seconds, "scores": found}
-
-
-def _note(found: Scores, name: str, y: Any, mixture: GaussianMixture) -> None:
-    scores = metrics.scores(y, mixture)
-    for measure in SCORES:
-        found.setdefault(name, {}).setdefault(measure, []).append(scores[measure])
 
 
 def mean_over_sets(records: Mapping[str, Any], name: str, measure: str) -> float:

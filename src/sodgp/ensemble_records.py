@@ -36,7 +36,7 @@ def to_record(ensemble: Any) -> Record:
     strange = {type(member) for member in ensemble.members_} - {DeepGPRegressor}
     if strange:
         raise ModelFileError(f"its members are {strange.pop().__name__}, and only DeepGPRegressor can be read again.")
-    together = gathered([member_to_record(member) for member in ensemble._members()])
+    together = gathered([member_to_record(member) for member in ensemble._together().members])
     if ensemble.n_members != len(ensemble.members_):
         raise ModelFileError("n_members was changed after fit; fit the ensemble again, then save it.")
     seed = ensemble.random_state

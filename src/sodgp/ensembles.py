@@ -9,10 +9,10 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from sodgp.checkpointing import check_seed_is_kept
-from sodgp.errors import ConfigurationError, InputError
+from sodgp.errors import ConfigurationError
 from sodgp.estimators import DeepGPRegressor
-from sodgp.pooling import FloatArray, pooled_covariance, pooled_draws, pooled_mixture, pooled_std, spread_of
-from sodgp.prediction import as_said_now
+from sodgp.pooling import FloatArray, Together, spread_of
+from sodgp.prediction import as_said_now, refuse_both
 from sodgp.predictive import GaussianMixture
 from sodgp.replicates import fit_replicates
 from sodgp.several import copy_of
@@ -117,13 +117,8 @@ class DeepGPEnsemble(MultiOutputMixin, RegressorMixin, BaseEstimator):
         >>> ensemble.predict(X[:4]).shape
         (4,)
         """
-        members = self._members()
-        if return_std and return_cov:
-            raise InputError("ask for return_std or return_cov, not for both: cov has the variances on its diagonal.")
-        if return_cov:
-            return pooled_covariance([m.predict(X, return_cov=True) for m in members], self._spread)
-        mean, std = pooled_std([member.predict(X, return_std=True) for member in members], self._spread)
-        return (mean, std) if return_std else mean
+        refuse_both(return_std, return_cov)
+        return self._together().predict(X, return_std, return_cov)
 
     def predict_distribution(self, X: Any, *, latent: bool = False) -> GaussianMixture:
         """The mixture over members and Monte Carlo samples; see `DeepGPRegressor.predict_distribution`.
@@ -137,9 +132,7 @@ class DeepGPEnsemble(MultiOutputMixin, RegressorMixin, BaseEstimator):
         >>> ensemble.predict_distribution(X[:4])
         GaussianMixture(n_components=2, n_rows=4, n_outputs=1)
         """
-        members = self._members()
-        members[0]._check_room(len(X), latent=latent, members=len(members))
-        return pooled_mixture((m.predict_distribution(X, latent=latent) for m in members), self._spread)
+        return self._together().predict_distribution(X, latent=latent)
 
     def sample_y(self, X: Any, n_samples: int = 1, random_state: Any = 0, *, latent: bool = False) -> FloatArray:
         """Draw whole functions [N, n_samples] or [N, P, n_samples]; see `DeepGPRegressor.sample_y`.
@@ -153,19 +146,16 @@ class DeepGPEnsemble(MultiOutputMixin, RegressorMixin, BaseEstimator):
         >>> ensemble.sample_y(X[:4], n_samples=3).shape
         (4, 3)
         """
-        members = self._members()
+        together = self._together()
         count = check_integer("n_samples", n_samples, minimum=1)
         seed = int(check_random_state(random_state).randint(2**31 - 1))
-        return pooled_draws(members, X, count, seed, latent=latent, spread=self._spread)
+        return together.sample_y(X, count, seed, latent=latent)
 
-    def _members(self) -> list[DeepGPRegressor]:
+    def _together(self) -> Together:
         """The members as the options of `estimator` are now, as far as predictions use them."""
         check_is_fitted(self)
-        return self.members_ if self.estimator is None else as_said_now(self.estimator, self.members_)
-
-    @property
-    def _spread(self) -> float:
-        return spread_of(self._members()[0], len(self.members_))
+        members = self.members_ if self.estimator is None else as_said_now(self.estimator, self.members_)
+        return Together(members, spread_of(members[0], len(members)))
 
     def save(self, path: Any) -> None:
         """Write the fitted ensemble to one file (``"m.sodgp"``) or folder (``"model/"``), without pickle.

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,7 +22,7 @@ from sodgp.errors import NumericalError
 from sodgp.option_checks import checked_spread
 from sodgp.predictive import GaussianMixture
 
-__all__ = ["pooled_covariance", "pooled_draws", "pooled_mixture", "pooled_std", "spread_of", "usual_spread"]
+__all__ = ["Together", "pooled_covariance", "pooled_draws", "pooled_mixture", "pooled_std", "spread_of", "usual_spread"]
 
 FloatArray = NDArray[np.float64]
 
@@ -145,6 +145,38 @@ def pooled_draws(
             values = mean + spread * (values - mean)
         draws[..., whose == number] = values
     return draws
+
+
+class Together(NamedTuple):
+    """Members that predict as one, and the factor `spread` of their laws.
+
+    Examples
+    --------
+    >>> from sodgp import DeepGPRegressor
+    >>> X = np.linspace(-1, 1, 30)[:, None]
+    >>> model = DeepGPRegressor(n_layers=1, n_members=2, max_iter=5, random_state=0).fit(X, np.sign(X[:, 0]))
+    >>> Together(model.members_, spread=1.0).predict(X[:4]).shape
+    (4,)
+    """
+
+    members: Sequence[Any]
+    spread: float
+
+    def predict(self, X: Any, return_std: bool = False, return_cov: bool = False) -> Any:
+        """As `DeepGPRegressor.predict`."""
+        if return_cov:
+            return pooled_covariance([member.predict(X, return_cov=True) for member in self.members], self.spread)
+        mean, std = pooled_std([member.predict(X, return_std=True) for member in self.members], self.spread)
+        return (mean, std) if return_std else mean
+
+    def predict_distribution(self, X: Any, *, latent: bool) -> GaussianMixture:
+        """As `DeepGPRegressor.predict_distribution`; room for all components is asked for first."""
+        self.members[0]._check_room(len(X), latent=latent, members=len(self.members))
+        return pooled_mixture((m.predict_distribution(X, latent=latent) for m in self.members), self.spread)
+
+    def sample_y(self, X: Any, n_samples: int, seed: int, *, latent: bool) -> FloatArray:
+        """As `DeepGPRegressor.sample_y`."""
+        return pooled_draws(self.members, X, n_samples, seed, latent=latent, spread=self.spread)
 
 
 def _finite(mean: FloatArray, spread: FloatArray) -> tuple[FloatArray, FloatArray]:

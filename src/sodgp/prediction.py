@@ -22,7 +22,7 @@ from sodgp.inference.base import Inference
 from sodgp.model import DeepGP
 from sodgp.option_checks import checked_outliers
 from sodgp.outliers import OUTLIER_SCALE, widening
-from sodgp.pooling import pooled_covariance, pooled_draws, pooled_mixture, pooled_std, spread_of
+from sodgp.pooling import Together, spread_of
 from sodgp.predictive import GaussianMixture
 from sodgp.validation import check_integer, check_predict_data, cpu_threads
 
@@ -83,14 +83,10 @@ class Predictions(Fitted):
         >>> mean.shape, std.shape, cov.shape
         ((4,), (4,), (4, 4))
         """
-        if return_std and return_cov:
-            raise InputError("ask for return_std or return_cov, not for both: cov has the variances on its diagonal.")
-        members = self._members()
-        if members and return_cov:
-            return pooled_covariance([member.predict(X, return_cov=True) for member in members], self._spread)
-        if members:
-            mean, std = pooled_std([member.predict(X, return_std=True) for member in members], self._spread)
-            return (mean, std) if return_std else mean
+        refuse_both(return_std, return_cov)
+        together = self._together()
+        if together is not None:
+            return together.predict(X, return_std, return_cov)
         if return_cov:
             return self._joint_moments(X)
         parts = [(d.mean, d.std) if return_std else (d.mean,) for d in self._mixtures(X, latent=False)]
@@ -122,10 +118,9 @@ class Predictions(Fitted):
         >>> bool((model.predict_distribution(X, latent=True).std < model.predict_distribution(X).std).all())
         True
         """
-        members = self._members()
-        if members:
-            self._check_room(len(X), latent=latent, members=len(members))
-            return pooled_mixture((m.predict_distribution(X, latent=latent) for m in members), self._spread)
+        together = self._together()
+        if together is not None:
+            return together.predict_distribution(X, latent=latent)
         return GaussianMixture.concatenate(list(self._mixtures(X, latent=latent, keep=True)))
 
     def sample_y(self, X: Any, n_samples: int = 1, random_state: Any = 0, *, latent: bool = False) -> FloatArray:
@@ -153,12 +148,11 @@ class Predictions(Fitted):
         >>> model.sample_y(X[:4], n_samples=3, latent=True).shape
         (4, 3)
         """
-        check_is_fitted(self)
+        together = self._together()
         count = check_integer("n_samples", n_samples, minimum=1)
         seed = int(check_random_state(random_state).randint(2**31 - 1))
-        members = self._members()
-        if members:
-            return pooled_draws(members, X, count, seed, latent=latent, spread=self._spread)
+        if together is not None:
+            return together.sample_y(X, count, seed, latent=latent)
         mean, covariance = self._joint(X, seed, count, noise=None if latent else self.model_.drawn_noise_at)
         values, vectors = torch.linalg.eigh(covariance)
         normal = torch.randn(*mean.mT.shape, generator=torch.Generator().manual_seed(seed + 1), dtype=torch.float64)[
@@ -169,10 +163,11 @@ class Predictions(Fitted):
         scaled = scaled[:, 0] if self._y_is_vector else scaled
         return scaled if latent or not self._outliers else self._with_outliers(X, scaled, seed + 2)
 
-    def _members(self) -> list[Any]:
-        """The models that predict together, as this one's present options have it; none where it is one model."""
+    def _together(self) -> Together | None:
+        """The members, as this one's present options have it; None where it is one model."""
         check_is_fitted(self)
-        return as_said_now(self, getattr(self, "members_", ()))
+        members = getattr(self, "members_", None)
+        return None if members is None else Together(as_said_now(self, members), self._spread)
 
     def _with_outliers(self, X: Any, draws: FloatArray, seed: int) -> FloatArray:
         """Draws [..., n] of y with outliers in place of some, each on its own."""
@@ -305,6 +300,12 @@ class Predictions(Fitted):
         mixture = GaussianMixture(mean, variance, outlier_probability=outliers).affine(scale, shift)
         _check_finite(torch.from_numpy(mixture.mean)[None], torch.from_numpy(mixture.variance)[None])
         return mixture
+
+
+def refuse_both(return_std: bool, return_cov: bool) -> None:
+    """Raise InputError where somebody asks for both."""
+    if return_std and return_cov:
+        raise InputError("ask for return_std or return_cov, not for both: cov has the variances on its diagonal.")
 
 
 def as_said_now(estimator: Any, members: Sequence[Any]) -> list[Any]:
