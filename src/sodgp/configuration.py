@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import inspect
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,15 @@ import torch
 from torch import Tensor
 
 from sodgp.architecture import Initialization
+from sodgp.compatibility import (
+    BATCH_SIZE,
+    UNUSED,
+    check_noise_that_varies,
+    check_warm_start,
+    checked_separation,
+    may_separate,
+    refuse_unused,
+)
 from sodgp.efforts import EFFORTS, Effort, members_of
 from sodgp.errors import ConfigurationError, NumericalWarning, SubsetSizeWarning
 from sodgp.inference.base import Inference
@@ -43,7 +51,6 @@ from sodgp.training.checkpoints import Cadence
 from sodgp.training.history import Callback
 from sodgp.training.reselect import Reselection
 from sodgp.training.schedule import SCHEDULES, Factor
-from sodgp.training.warm import WARM_METHODS
 from sodgp.validation import check_choice, check_flag, check_integer, check_positive, check_share, resolve_device
 
 DTYPES = {"float64": torch.float64, "float32": torch.float32}
@@ -51,22 +58,16 @@ NOISES = ("homoscedastic", "heteroscedastic", "heavy_tailed")
 # From so many rows on, a deep SoD-VI trains for prediction by default, with a kernel for each output of layer 1.
 # With fewer, and noisy ones, the bound and one kernel guard better against following the noise.
 MANY_ROWS = 500
-# What goes together with noise that varies, and with a kernel for each output, which also needs several layers.
-_WITH_NOISE_THAT_VARIES = {"tie_label_noise": True, "reselect_every": None, "warm_start": False}
-_WITH_SEPARATE_KERNELS = {"parameterization": "whitened", "reselect_every": None}
 
 
 # A step of SoD-VI has at least one row of so many, up to a limit: with less, large data are seen too seldom, and
 # through much noise.
 _ROWS_FOR_ONE, _MOST_ROWS = 20, 1800
-# Of the other methods, as of the paper.
-BATCH_SIZE = 2000
 
 
 def _sod(estimator: Any) -> SubsetOfData:
     check_choice("noise", estimator.noise, NOISES)
-    if estimator.noise != "homoscedastic":
-        _check_beside(estimator, "noise", _WITH_NOISE_THAT_VARIES)
+    check_noise_that_varies(estimator)
     return SubsetOfData(
         coupling=estimator.coupling,
         predictive_weight=_checked_weight(estimator),
@@ -96,35 +97,6 @@ _METHODS: dict[str, Callable[[Any], Inference]] = {
     ),
     "mean_field": lambda estimator: MeanField(),
     "sghmc": _sghmc,
-}
-_OF_SUBSETS = (
-    "subset",
-    "reselect_every",
-    "parameterization",
-    "coupling",
-    "tie_label_noise",
-    "noise",
-    "separate_kernels",
-)
-_SAMPLING = ("n_posterior_samples", "thinning", "step_size", "n_chains")
-# What methods do that have no such option, or its default in older files: nothing is left out where it is asked for.
-_ANYWAY = {"predictive_weight": 0.0, "separate_kernels": False, "batch_size": BATCH_SIZE}
-# Options that a method does not use, and that must therefore stay at their defaults.
-_UNUSED: dict[str, tuple[str, ...]] = {
-    "sod": ("learn_inducing_inputs", *_SAMPLING),
-    "dsvi": (*_OF_SUBSETS, *_SAMPLING),
-    # Every chain takes one hidden sample in a transition.
-    # It has no model to judge before its draws.
-    "sghmc": (*_OF_SUBSETS, "predictive_weight", "n_samples", "compile", "validation_fraction"),
-    # Its bound is closed over all rows: neither batches nor training samples.
-    "mean_field": (
-        *_OF_SUBSETS,
-        "predictive_weight",
-        "learn_inducing_inputs",
-        "n_samples",
-        "batch_size",
-        *_SAMPLING,
-    ),
 }
 
 
@@ -171,8 +143,8 @@ class Configuration:
         """
         e = estimator
         check_choice("inference", e.inference, tuple(_METHODS))
-        _refuse_unused(e)
-        _check_warm_start(e)
+        refuse_unused(e)
+        check_warm_start(e)
         check_choice("parameterization", e.parameterization, tuple(FAMILIES))
         check_choice("coupling", e.coupling, COUPLINGS)
         check_choice("hidden_mean", e.hidden_mean, ("linear", "zero"))
@@ -201,7 +173,7 @@ class Configuration:
             coupling=e.coupling,
             hidden_mean=e.hidden_mean,
             tie_label_noise=check_flag("tie_label_noise", e.tie_label_noise),
-            separate_kernels=_checked_separation(e),
+            separate_kernels=checked_separation(e),
             n_samples=check_integer("n_samples", e.n_samples, minimum=1),
             effort=EFFORTS[e.effort],
             max_iter=max_iter,
@@ -298,7 +270,7 @@ class Configuration:
 
     def batch_rows(self, size: int, n_rest: int) -> int:
         """Rows of the rest in a step, beside a subset of that size; all rows for a method without batches."""
-        if "batch_size" in _UNUSED[self.inference]:
+        if "batch_size" in UNUSED[self.inference]:
             return n_rest
         if self.batch_size is None and self.inference == "sod":
             share = min((size + n_rest) // _ROWS_FOR_ONE, _MOST_ROWS)
@@ -334,63 +306,6 @@ class Configuration:
                 stacklevel=3,
             )
         return widths
-
-
-def _refuse_unused(estimator: Any) -> None:
-    """Nothing is silently ignored: an option that the chosen method does not use must be left at its default."""
-    parameters = inspect.signature(type(estimator).__init__).parameters
-    for name in _UNUSED[estimator.inference]:
-        value, default = getattr(estimator, name), parameters[name].default
-        if value is not default and value not in (default, _ANYWAY.get(name, default)):
-            raise ConfigurationError(
-                f"{name}={value!r} has no meaning for inference={estimator.inference!r}; leave it at {default!r}."
-            )
-
-
-def _check_warm_start(estimator: Any) -> None:
-    if not check_flag("warm_start", estimator.warm_start):
-        return
-    if estimator.inference not in WARM_METHODS:
-        raise ConfigurationError(
-            f"warm_start=True has no meaning for inference={estimator.inference!r}, whose parameters belong to the rows"
-            f" or chains of one fit; use one of {', '.join(map(repr, WARM_METHODS))}, or warm_start=False."
-        )
-    if estimator.noise != "homoscedastic":
-        raise ConfigurationError("warm_start=True does not carry noise that varies: use noise='homoscedastic'.")
-
-
-def may_separate(options: Mapping[str, Any]) -> bool:
-    """Whether a model with these options can have a kernel for each output of its first layer.
-
-    Examples
-    --------
-    >>> may_separate({"inference": "sod", "n_layers": 1, "parameterization": "whitened", "reselect_every": None})
-    False
-    """
-    allowed = all(options[name] == needed for name, needed in _WITH_SEPARATE_KERNELS.items())
-    return allowed and options["inference"] == "sod" and options["n_layers"] > 1
-
-
-def _checked_separation(estimator: Any) -> bool | None:
-    if estimator.separate_kernels is None:
-        return None
-    if not check_flag("separate_kernels", estimator.separate_kernels):
-        return False
-    _check_beside(estimator, "separate_kernels", _WITH_SEPARATE_KERNELS)
-    if estimator.n_layers == 1:
-        raise ConfigurationError("separate_kernels=True is about hidden layers: use n_layers=2 or more.")
-    return True
-
-
-def _check_beside(estimator: Any, option: str, needed: Mapping[str, Any]) -> None:
-    """Raise ConfigurationError unless the other options are what the present value of one of them needs."""
-    for name, value in needed.items():
-        found = getattr(estimator, name)
-        if found != value:
-            raise ConfigurationError(
-                f"{option}={getattr(estimator, option)!r} and {name}={found!r} do not go together; leave {name} at"
-                f" {value!r}."
-            )
 
 
 def _checked_steps(steps: Any, effort: Effort) -> int:

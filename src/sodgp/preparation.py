@@ -15,7 +15,8 @@ from torch import Tensor
 
 from sodgp.architecture import Architecture
 from sodgp.checkpointing import seeds_of
-from sodgp.configuration import Configuration, may_separate
+from sodgp.compatibility import may_separate
+from sodgp.configuration import Configuration
 from sodgp.errors import ConfigurationError, InputError
 from sodgp.inference.base import TrainingSet
 from sodgp.kernels import KernelSpec

@@ -25,7 +25,8 @@ from torch import Tensor
 
 from sodgp.architecture import Architecture
 from sodgp.atomic import StrPath
-from sodgp.configuration import Configuration, may_separate
+from sodgp.compatibility import may_separate
+from sodgp.configuration import Configuration
 from sodgp.covariance import covariance
 from sodgp.errors import ConfigurationError, ModelFileError
 from sodgp.inference.base import Inference

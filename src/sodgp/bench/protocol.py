@@ -164,7 +164,7 @@ class Request:
 
 def _written(options: Mapping[str, Any]) -> dict[str, Any]:
     """The options of an estimator as they stand in a cell: what an effort means may change, its steps are written."""
-    from sodgp.configuration import BATCH_SIZE, may_separate
+    from sodgp.compatibility import BATCH_SIZE, may_separate
     from sodgp.efforts import EFFORTS, members_of
     from sodgp.pooling import spread_of
 
