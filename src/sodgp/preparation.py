@@ -75,11 +75,12 @@ def _refit_apart(scaler: StandardScaler, values: FloatArray) -> None:
     Without the offset they have a spread, if values differ at all.
     """
     columns = np.flatnonzero((scaler.scale_ == 1.0) & (np.ptp(values, axis=0) > 0.0))
+    if not len(columns):
+        return
     offset = values[0, columns]
-    apart = StandardScaler().fit(values[:, columns] - offset) if len(columns) else None
-    if apart is not None:
-        scaler.mean_[columns], scaler.var_[columns] = apart.mean_ + offset, apart.var_
-        scaler.scale_[columns] = apart.scale_
+    apart = StandardScaler().fit(values[:, columns] - offset)
+    scaler.mean_[columns], scaler.var_[columns] = apart.mean_ + offset, apart.var_
+    scaler.scale_[columns] = apart.scale_
 
 
 def target_names_in(y: Any) -> NDArray[np.object_] | None:
