@@ -9,9 +9,11 @@ import numpy as np
 import pytest
 from bench_fixtures import tiny  # noqa: F401 (a fixture for every test here)
 
+from sodgp.bench.history import Recorder
 from sodgp.bench.methods import compute
 from sodgp.bench.protocol import Request
 from sodgp.bench.splits import Split
+from sodgp.bench.unfinished import FOLDER, forget
 from sodgp.data import load
 from sodgp.errors import NumericalWarning
 
@@ -83,6 +85,46 @@ def test_a_stopped_fit_is_no_result(monkeypatch):
     monkeypatch.setattr("sodgp.bench.methods.Recorder.__call__", lambda self, state: stop(state))
     with pytest.warns(NumericalWarning, match="interrupted"), pytest.raises(KeyboardInterrupt):
         cells_of("SoD")
+
+
+@pytest.mark.usefixtures("short_chains")
+@pytest.mark.parametrize(("method", "splits"), [("SoD", (0, 1)), ("DSVI", (0,)), ("SGHMC", (0, 1)), ("default", (0,))])
+def test_a_stopped_fit_continues(method, splits, tmp_path, monkeypatch):
+    options = {"splits": splits, "iterations": 120, "history_every": 50}
+    whole = cells_of(method, **options)
+    record, seen = Recorder.__call__, []
+
+    def until_half(self, state):
+        record(self, state)
+        seen.append(state.iteration)
+        if state.iteration == 50 and seen.count(50) == 1:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(Recorder, "__call__", until_half)
+    with pytest.warns(NumericalWarning, match="interrupted|stopped"), pytest.raises(KeyboardInterrupt):
+        cells_of(method, out=tmp_path, **options)
+    cells = cells_of(method, out=tmp_path, **options)
+    assert seen == [1, 50, 100, 120]
+    # Killed before its cells were written, the finished fit is there still.
+    again = cells_of(method, out=tmp_path, **options)
+    assert seen == [1, 50, 100, 120]
+    for cell, other, expected in zip(cells, again, whole, strict=True):
+        assert cell.history == other.history == expected.history
+        assert cell.results["nlpp"] == other.results["nlpp"] == expected.results["nlpp"]
+        assert cell.results["seconds"] > 0
+    cells_of(method, out=tmp_path, **{**options, "iterations": 2})
+    assert len(list((tmp_path / FOLDER).iterdir())) == 2  # another fit, which leaves this one alone
+    forget(tmp_path, [cell.key for cell in cells])
+    assert not (tmp_path / FOLDER).exists()
+
+
+def test_a_checkpoint_that_cannot_be_read_costs_the_fit_nothing(tmp_path):
+    options = {"iterations": 4, "history_every": 50, "out": tmp_path}
+    (cell,) = cells_of("SoD", **options)
+    (file,) = (tmp_path / FOLDER).rglob("*.safetensors")
+    file.write_bytes(b"damaged")
+    (again,) = cells_of("SoD", **options)
+    assert again.results["nlpp"] == cell.results["nlpp"]
 
 
 def test_the_exact_gp_learns():

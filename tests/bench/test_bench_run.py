@@ -16,6 +16,7 @@ from sodgp.bench import methods
 from sodgp.bench.cells import read_cells
 from sodgp.bench.protocol import Request
 from sodgp.bench.run import Options, run
+from sodgp.bench.unfinished import FOLDER
 from sodgp.errors import ConfigurationError, InputError, NumericalError, SodgpError
 
 QUICK = Options(device="cpu", history_every=0)
@@ -127,6 +128,7 @@ def test_the_command_and_a_kill_half_way(tmp_path):
     assert "there before: " + str(len(left)) in go(*options).stderr
     assert [cell.key.split for cell in read_cells(out)] == [0, 1, 2]
     assert first.read_bytes() == before
+    assert not (out / FOLDER).exists()
     assert "Cells computed: 0" in go(*options).stderr
     assert "max_iter = 150, not 151" in go(*options[:9], 0, "--iterations", 151, "--out", out, code=2).stderr
 

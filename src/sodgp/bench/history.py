@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -60,6 +60,14 @@ class Curve:
                     continue
         self._entries[iteration] = entry
 
+    def state(self) -> list[tuple[int, dict[str, float | None]]]:
+        """The entries, for a checkpoint."""
+        return list(self._entries.items())
+
+    def restore(self, state: Iterable[tuple[int, dict[str, float | None]]]) -> None:
+        """From a checkpoint."""
+        self._entries = dict(state)
+
     def as_dict(self, bounds: dict[int, float]) -> dict[str, Any]:
         """Columns for the cell's file; `bounds` holds the bound by iteration."""
         iterations = sorted(self._entries)
@@ -84,7 +92,7 @@ def is_recorded(iteration: int, every: int, last: int) -> bool:
 
 
 class Recorder:
-    """A callback that fills the curves of one or several estimators that train in one program.
+    """A callback that fills the curves of one or several estimators that train in one program, and times them.
 
     Parameters
     ----------
@@ -97,19 +105,33 @@ class Recorder:
     Attributes
     ----------
     curves : list of Curve
-    seconds : float
-        Spent here: not a part of training.
     """
 
     def __init__(self, estimators: Sequence[Any], splits: Sequence[Split], every: int) -> None:
         self.curves = [Curve(split) for split in splits]
         self.every = every
-        self.seconds = 0.0
         # A sampler's model predicts from posterior draws, which it does not have before the end.
         self._can_predict = estimators[0].inference != "sghmc"
         self._probes: list[Any] = []
         if every and self._can_predict:
             self._probes = [_probe(estimator, split) for estimator, split in zip(estimators, splits, strict=True)]
+        # Seconds until the last checkpoint of a run before this one, and seconds spent here.
+        self._before, self._own, self._began = 0.0, 0.0, time.perf_counter()
+
+    @property
+    def seconds(self) -> float:
+        """From the making of the recorder until now, without its own; with those of a run that this one continues."""
+        return self._before + time.perf_counter() - self._began - self._own
+
+    def state(self) -> dict[str, Any]:
+        """For a checkpoint."""
+        return {"curves": [curve.state() for curve in self.curves], "seconds": self.seconds}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """From a checkpoint."""
+        self._before = state["seconds"]
+        for curve, entries in zip(self.curves, state["curves"], strict=True):
+            curve.restore(entries)
 
     def __call__(self, state: TrainingState) -> None:
         """Add an entry to every curve where one is due."""
@@ -122,7 +144,7 @@ class Recorder:
             unstack(state.model, [probe.model_ for probe in self._probes])  # type: ignore[arg-type]
         for index, curve in enumerate(self.curves):
             curve.record(state.iteration, _predictor(self._probes[index]) if self._probes else None)
-        self.seconds += time.perf_counter() - began
+        self._own += time.perf_counter() - began
 
 
 def _probe(estimator: Any, split: Split) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -15,6 +16,7 @@ from sodgp.bench.history import Recorder, finite
 from sodgp.bench.peers import PEER_FITS
 from sodgp.bench.protocol import PEERS, Request
 from sodgp.bench.splits import Split
+from sodgp.bench.unfinished import checkpoints
 from sodgp.data import DataSet
 from sodgp.predictive import GaussianMixture
 from sodgp.replicates import fit_replicates
@@ -33,6 +35,7 @@ def compute(
     device: str = "auto",
     history_every: int = 100,
     compile: bool = False,
+    out: Path | None = None,
     report: Report = lambda share: None,
 ) -> list[Cell]:
     """Compute the cells of one (data set, method, depth).
@@ -48,6 +51,9 @@ def compute(
         Iterations between the entries of the curves; 0 for none.
     compile : bool
         Fuse the steps of our variational methods.
+    out : Path or None
+        Results folder, in which a fit of ours keeps checkpoints while it runs, and continues from those of a run that
+        was stopped; None for no checkpoints. They stay until `sodgp.bench.unfinished.forget`.
     report : function of float
         Told the share of training that is done.
 
@@ -67,7 +73,16 @@ def compute(
     if keys[0].method in PEERS:
         return [_peer(request, key, data, place, history_every, report) for key in keys]
     compiles = compile and keys[0].method != "SGHMC"
-    return _ours(request, keys, data, {"device": device, "compile": compiles}, history_every, report)
+    changes, is_begun = {"device": device, "compile": compiles}, False
+    if out is not None:
+        identity = {
+            "settings": request.settings(keys[0]),
+            "program": {k: v for k, v in machine.origin(place).items() if k not in ("machine", "date")},
+            "running": [place.type, compiles, history_every],
+        }
+        kept, is_begun = checkpoints(out, keys, identity)
+        changes |= kept
+    return _ours(request, keys, data, changes, history_every, report, resume=is_begun)
 
 
 def _ours(
@@ -77,26 +92,27 @@ def _ours(
     changes: dict[str, Any],
     history_every: int,
     report: Report,
+    *,
+    resume: bool,
 ) -> list[Cell]:
     place = resolve_device(changes["device"])
     splits = [Split.of(data, key.split) for key in keys]
     estimators = [request.estimator(key, **changes) for key in keys]
-    recorder = Recorder(estimators, splits, history_every)
 
     def tell(state: TrainingState) -> None:
         report(state.iteration / state.max_iter)
 
-    callbacks = [recorder, tell]
-    for estimator in estimators:
-        estimator.set_params(callbacks=callbacks)
     with machine.peak_memory(place) as memory:
-        began = time.perf_counter()
+        recorder = Recorder(estimators, splits, history_every)
+        callbacks = [recorder, tell]
+        for estimator in estimators:
+            estimator.set_params(callbacks=callbacks)
         if len(keys) == 1:
-            estimators[0].fit(splits[0].X_train, splits[0].y_train)
+            estimators[0].fit(splits[0].X_train, splits[0].y_train, resume=resume)
         else:
-            fit_replicates(estimators, [(split.X_train, split.y_train) for split in splits])
+            fit_replicates(estimators, [(split.X_train, split.y_train) for split in splits], resume=resume)
         _wait_for(place)
-        seconds = time.perf_counter() - began - recorder.seconds
+        seconds = recorder.seconds
         if any(estimator.history_.stopped == "interrupted" for estimator in estimators):
             raise KeyboardInterrupt
         predictions = [_timed(e.predict_distribution, s.X_test) for e, s in zip(estimators, splits, strict=True)]

@@ -15,6 +15,7 @@ from sodgp.bench.cells import Cell, Key, read_cells, refuse_to_mix
 from sodgp.bench.display import Display
 from sodgp.bench.history import LOGGED_EVERY
 from sodgp.bench.protocol import PEERS, Request
+from sodgp.bench.unfinished import forget
 from sodgp.data import DataSet, load
 from sodgp.errors import ConfigurationError, NumericalError
 from sodgp.validation import resolve_device
@@ -86,8 +87,9 @@ def run(request: Request, out: Path, options: Options | None = None) -> Summary:
     ----------
     request : Request
     out : Path
-        Results folder; made if need be. Each cell is written when it is done, whole or not at all, so a run that was
-        stopped in any way goes on where it was when it is started again.
+        Results folder; made if need be. Each cell is written when it is done, whole or not at all, and a fit of ours
+        that is under way keeps checkpoints: a run that was stopped in any way goes on where it was when it is started
+        again.
     options : Options or None
 
     Returns
@@ -108,6 +110,7 @@ def run(request: Request, out: Path, options: Options | None = None) -> Summary:
     cells, keys = read_cells(out), request.keys()
     refuse_to_mix(map(request.completed, cells), {key.group: request.settings(key) for key in keys})
     finished = {cell.key for cell in cells}
+    forget(out, finished)
     todo = [key for key in keys if key not in finished]
     together = device.type == "cuda" if options.replicates is None else options.replicates
     summary = Summary(skipped=len(keys) - len(todo))
@@ -149,7 +152,7 @@ class _Runner:
             self.display.begin(keys)
             data, report = self.data[keys[0].data], self.display.reporter(keys)
             try:
-                cells = compute(self.request, keys, data, report=report, **self.options.for_cells)
+                cells = compute(self.request, keys, data, report=report, out=self.out, **self.options.for_cells)
             except NumericalError as error:
                 waiting[:0] = self._failed(keys, error)
                 continue
@@ -169,7 +172,8 @@ class _Runner:
                         self.summary.left += len(keys)
                         continue
                     data = self.data[keys[0].data]
-                    running[pool.submit(_work_in_process, self.request, keys, data, self.options.for_cells)] = keys
+                    arguments = {"out": self.out, **self.options.for_cells}
+                    running[pool.submit(_work_in_process, self.request, keys, data, arguments)] = keys
                     self.display.begin(keys)
                 for future in wait(running, return_when=FIRST_COMPLETED).done if running else ():
                     keys = running.pop(future)
@@ -183,9 +187,11 @@ class _Runner:
             cell.write(self.out)
             self.summary.computed += 1
             self.display.done(cell)
+        forget(self.out, [cell.key for cell in cells])
 
     def _failed(self, keys: Sequence[Key], error: NumericalError) -> list[list[Key]]:
         """What to try instead: of replicates, one runaway must not take the others with it."""
+        forget(self.out, keys)
         if len(keys) > 1:
             return [[key] for key in keys]
         self.summary.failed[str(keys[0])] = str(error)

@@ -183,10 +183,9 @@ class CheckpointJournal:
             _copy(value, tensors[f"step.{name}"])
         beyond = {name.removeprefix("extra."): t for name, t in tensors.items() if name.startswith("extra.")}
         self.extra = Record(info["extra"], beyond)
-        if not course.stopped:
-            for callback, state in zip(self.callbacks, info["callbacks"], strict=False):
-                if state is not None and hasattr(callback, "restore") and state["type"] == _type_of(callback):
-                    callback.restore(state["state"])
+        for callback, state in zip(self.callbacks, info["callbacks"], strict=False):
+            if state is not None and hasattr(callback, "restore") and state["type"] == _type_of(callback):
+                callback.restore(state["state"])
 
     def _refuse_others(self, saved: Record) -> None:
         """CheckpointError that names every difference; a warning for other library versions."""
