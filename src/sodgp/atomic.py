@@ -92,6 +92,20 @@ def held(folder: Path, *, alone: bool, patience: float = 10.0) -> Iterator[None]
             os.close(descriptor)
 
 
+@contextmanager
+def alone_in(folder: Path) -> Iterator[bool]:
+    """Hold a folder against others who do the same while the block runs; yields whether it could be had at once.
+
+    Where the system has no such locks, everybody is taken to be alone; where the disk has none, nobody.
+    """
+    descriptor = _lock(folder, alone=True, deadline=0.0)
+    try:
+        yield descriptor is not None or sys.platform == "win32"
+    finally:
+        if descriptor is not None:
+            os.close(descriptor)
+
+
 def _lock(folder: Path, alone: bool, deadline: float) -> int | None:
     """An open folder with its lock taken; None where there is none to be had."""
     if sys.platform == "win32":

@@ -39,6 +39,16 @@ class SodgpError(Exception):
     n_layers must be an integer of at least 1, not 0.
     """
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Exceptions are rebuilt from their positional arguments alone: some of ours could not cross between processes.
+        return _rebuilt, (type(self), self.args, vars(self))
+
+
+def _rebuilt(kind: type[SodgpError], arguments: tuple[Any, ...], state: dict[str, Any]) -> SodgpError:
+    error = kind.__new__(kind, *arguments)
+    error.__dict__.update(state)
+    return error
+
 
 class InputError(SodgpError, ValueError):
     """Data that cannot be used: NaN, text, wrong columns, empty files.

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import shutil
+
 import pytest
 from bench_fixtures import make_cell
 
 from sodgp.bench.cells import Key, differences, need_cells, read_cell, read_cells, refuse_to_mix
 from sodgp.errors import ConfigurationError, InputError
+
+WITHOUT_OPTIONS = (
+    '{"format": "sodgp-bench-cell", "version": 1, "data": "energy", "method": "SoD", "layers": 2, "split": 0,'
+    ' "seed": 0, "settings": {}, "results": {}, "history": {}, "origin": {}}'
+)
 
 
 def test_a_cell_comes_back_as_it_was_written(tmp_path):
@@ -31,7 +38,7 @@ def test_a_failed_write_leaves_what_was_there(tmp_path, monkeypatch):
 
     monkeypatch.setattr("sodgp.atomic.write_bytes", half)
     for split in (0, 1):
-        with pytest.raises(OSError, match="disk full"):
+        with pytest.raises(InputError, match=r"could not be written.*disk full"):
             make_cell("energy", "SoD", 2, split, 9.9).write(tmp_path)
     (cell,) = read_cells(tmp_path)
     assert cell.results["nlpp"] == 0.5
@@ -44,7 +51,7 @@ def test_not_a_number_is_never_written(tmp_path):
     assert read_cells(tmp_path) == []
 
 
-@pytest.mark.parametrize("text", ["{", "[]", '{"format": "other", "version": 1}'])
+@pytest.mark.parametrize("text", ["{", "[]", '{"format": "other", "version": 1}', WITHOUT_OPTIONS])
 def test_damaged_files_are_named(text, tmp_path):
     make_cell("energy", "SoD", 2, 0, 0.5).write(tmp_path)
     path = tmp_path / "energy" / "SoD-2-split0.json"
@@ -57,7 +64,20 @@ def test_a_renamed_file_is_refused(tmp_path):
     make_cell("energy", "SoD", 2, 0, 0.5).write(tmp_path)
     renamed = (tmp_path / "energy" / "SoD-2-split0.json").rename(tmp_path / "energy" / "SoD-2-split1.json")
     with pytest.raises(InputError, match="split0"):
-        read_cell(renamed)
+        read_cell(renamed, tmp_path)
+
+
+def test_a_copied_folder_is_refused(tmp_path):
+    make_cell("energy", "SoD", 2, 0, 0.5).write(tmp_path)
+    shutil.copytree(tmp_path / "energy", tmp_path / "old-energy")
+    with pytest.raises(InputError, match=r"old-energy.*it holds the cell of energy"):
+        read_cells(tmp_path)
+
+
+def test_a_full_disk_says_which_cell_was_lost(tmp_path):
+    (tmp_path / "energy").write_text("a file where the folder should be")
+    with pytest.raises(InputError, match=r"energy/SoD-2-split0\.json could not be written.*Make room"):
+        make_cell("energy", "SoD", 2, 0, 0.5).write(tmp_path)
 
 
 def test_an_empty_folder_says_what_to_do(tmp_path):

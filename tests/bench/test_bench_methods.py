@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import sys
 import types
+from pathlib import Path
 
 import numpy as np
 import pytest
 from bench_fixtures import tiny  # noqa: F401 (a fixture for every test here)
 
+from sodgp import DeepGPRegressor
+from sodgp.bench.cells import Key
 from sodgp.bench.history import Recorder
 from sodgp.bench.methods import compute
 from sodgp.bench.protocol import Request
 from sodgp.bench.splits import Split
-from sodgp.bench.unfinished import FOLDER, forget
+from sodgp.bench.unfinished import FOLDER, forget, kept
 from sodgp.data import load
-from sodgp.errors import NumericalWarning
+from sodgp.errors import CheckpointError, CheckpointWarning, NumericalError
 
 SCORES = {"nlpp", "rmse", "crps", "coverage_50", "coverage_80", "coverage_90", "coverage_95"}
 
@@ -83,7 +86,7 @@ def test_a_stopped_fit_is_no_result(monkeypatch):
         raise KeyboardInterrupt
 
     monkeypatch.setattr("sodgp.bench.methods.Recorder.__call__", lambda self, state: stop(state))
-    with pytest.warns(NumericalWarning, match="interrupted"), pytest.raises(KeyboardInterrupt):
+    with pytest.raises(KeyboardInterrupt):
         cells_of("SoD")
 
 
@@ -101,10 +104,12 @@ def test_a_stopped_fit_continues(method, splits, tmp_path, monkeypatch):
             raise KeyboardInterrupt
 
     monkeypatch.setattr(Recorder, "__call__", until_half)
-    with pytest.warns(NumericalWarning, match="interrupted|stopped"), pytest.raises(KeyboardInterrupt):
+    with pytest.raises(KeyboardInterrupt):
         cells_of(method, out=tmp_path, **options)
-    cells = cells_of(method, out=tmp_path, **options)
+    told = []
+    cells = cells_of(method, out=tmp_path, report=lambda *place: told.append(place), **options)
     assert seen == [1, 50, 100, 120]
+    assert told == [(100, 120), (120, 120)]
     # Killed before its cells were written, the finished fit is there still.
     again = cells_of(method, out=tmp_path, **options)
     assert seen == [1, 50, 100, 120]
@@ -125,6 +130,48 @@ def test_a_checkpoint_that_cannot_be_read_costs_the_fit_nothing(tmp_path):
     file.write_bytes(b"damaged")
     (again,) = cells_of("SoD", **options)
     assert again.results["nlpp"] == cell.results["nlpp"]
+
+
+def test_a_checkpoint_of_another_fit_is_not_continued(tmp_path, monkeypatch):
+    options = {"iterations": 4, "history_every": 50, "out": tmp_path}
+    (cell,) = cells_of("SoD", **options)
+    original = DeepGPRegressor.fit
+
+    def on_another_processor(self, X, y, *, resume):
+        if resume:
+            raise CheckpointError("first subset differs.")
+        return original(self, X, y, resume=resume)
+
+    monkeypatch.setattr(DeepGPRegressor, "fit", on_another_processor)
+    with pytest.warns(CheckpointWarning, match="tiny SoD-DGP2 split 0 begins anew: first subset differs"):
+        (again,) = cells_of("SoD", **options)
+    assert again.results["nlpp"] == cell.results["nlpp"]
+
+
+def test_a_fit_under_way_is_left_to_its_process(tmp_path):
+    keys = [Key("tiny", "SoD", 2, split) for split in range(300)]
+    with kept(tmp_path, keys, {}) as (options, is_begun):
+        assert not is_begun
+        assert options["checkpoint"]
+        with kept(tmp_path, keys, {}) as other:
+            assert other == ({}, False)
+        with kept(tmp_path, keys[:1], {}) as (another, _):
+            assert another["checkpoint"] != options["checkpoint"]
+        forget(tmp_path, keys)
+        assert [path.name for path in (tmp_path / FOLDER).iterdir()] == [Path(options["checkpoint"]).name]
+    forget(tmp_path, keys[1:])
+    assert (tmp_path / FOLDER).exists()  # one cell of it is missing
+    forget(tmp_path, keys)
+    assert not (tmp_path / FOLDER).exists()
+
+
+def test_an_exact_gp_that_fails_is_a_numerical_error(monkeypatch):
+    def fails(self, X, y):
+        raise np.linalg.LinAlgError("not positive definite")
+
+    monkeypatch.setattr("sklearn.gaussian_process.GaussianProcessRegressor.fit", fails)
+    with pytest.raises(NumericalError, match="the exact GP failed: not positive definite"):
+        cells_of("exact")
 
 
 def test_the_exact_gp_learns():

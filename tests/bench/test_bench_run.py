@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import cli_runner
@@ -17,7 +20,7 @@ from sodgp.bench.cells import read_cells
 from sodgp.bench.protocol import Request
 from sodgp.bench.run import Options, run
 from sodgp.bench.unfinished import FOLDER
-from sodgp.errors import ConfigurationError, InputError, NumericalError, SodgpError
+from sodgp.errors import ConfigurationError, InputError, NumericalError, ResourceError, SodgpError
 
 QUICK = Options(device="cpu", history_every=0)
 
@@ -42,6 +45,10 @@ def go(*arguments, code=0):
     assert result.exit_code == code, result.output + repr(result.exception)
     assert "Traceback" not in result.output
     return result
+
+
+def stop(*_):
+    raise KeyboardInterrupt
 
 
 def test_finished_cells_are_skipped(tmp_path):
@@ -101,6 +108,48 @@ def test_a_runaway_takes_no_other_with_it(tmp_path, monkeypatch):
     assert [cell.key.split for cell in read_cells(tmp_path / "r")] == [0]
 
 
+def test_a_cell_without_memory_takes_no_other_with_it(tmp_path, monkeypatch):
+    compute = methods.compute
+
+    def needs_too_much(request, keys, data, **options):
+        if keys[0].split == 0:
+            raise ResourceError("too large.", needed=2, available=1)
+        return compute(request, keys, data, **options)
+
+    monkeypatch.setattr(methods, "compute", needs_too_much)
+    summary = run(request(splits=[0, 1]), tmp_path / "r", QUICK)
+    assert (summary.computed, list(summary.failed.values())) == (1, ["too large."])
+
+
+def test_what_another_run_has_written_by_now_is_skipped_or_refused(tmp_path, monkeypatch):
+    compute, out, other = methods.compute, tmp_path / "r", {}
+
+    def beside_another(request, keys, data, **options):
+        cells = compute(request, keys, data, **options)
+        for key in request.keys()[1:2]:
+            (cell,) = compute(request, [key], data, device="cpu")
+            replace(cell, settings=cell.settings | other).write(out)
+        return cells
+
+    monkeypatch.setattr(methods, "compute", beside_another)
+    summary = run(request(splits=[0, 1]), out, QUICK)
+    assert (summary.computed, summary.skipped) == (1, 1)
+    other["source"] = "text"
+    with pytest.raises(ConfigurationError, match=r"mix settings.*SoD-3-split1\.json has source = 'text'"):
+        run(request(splits=[0, 1], layers=[3]), out, QUICK)
+
+
+def test_no_checkpoint_outlives_its_cells(tmp_path, monkeypatch):
+    out = tmp_path / "r"
+    with monkeypatch.context() as patched:
+        patched.setattr("sodgp.bench.cells.Cell.write", stop)
+        with pytest.raises(KeyboardInterrupt):
+            run(request(splits=[0, 1]), out, Options(device="cpu", replicates=True))
+    assert (out / FOLDER).exists()
+    run(request(splits=[0, 1]), out, Options(device="cpu", replicates=False))
+    assert not (out / FOLDER).exists()
+
+
 def test_several_processes(tmp_path):
     summary = run(request(splits=[0, 1]), tmp_path / "r", Options(device="cpu", jobs=2, history_every=0))
     assert summary.computed == 2
@@ -133,9 +182,54 @@ def test_the_command_and_a_kill_half_way(tmp_path):
     assert "max_iter = 150, not 151" in go(*options[:9], 0, "--iterations", 151, "--out", out, code=2).stderr
 
 
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="reads the processes of Linux")
+def test_workers_end_with_their_run_and_its_end_is_explained(tmp_path):
+    out = tmp_path / "r"
+    command = [sys.executable, "-c", DRIVER.format(tests=str(Path(__file__).parent)), "bench", "--data", "tiny"]
+    command += ["--splits", "0,1", "--jobs", "2", "--history-every", "0", "--device", "cpu", "--out", str(out)]
+
+    def begun():
+        process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+        while len(list(out.glob(f"{FOLDER}/*/cells.json"))) < 2 and process.poll() is None:
+            time.sleep(0.02)
+        workers = [
+            Path(f"/proc/{child}")
+            for child in Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+        ]
+        return process, [path for path in workers if "spawn_main" in (path / "cmdline").read_text()]
+
+    def end(workers):
+        deadline = time.monotonic() + 30
+        while any(path.exists() and "State:\tZ" not in (path / "status").read_text() for path in workers):
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+
+    process, workers = begun()
+    assert len(workers) == 2
+    process.kill()
+    end(workers)
+    process.communicate()
+    shutil.rmtree(out)
+    process, workers = begun()
+    os.kill(int(workers[0].name), signal.SIGKILL)
+    _, said = process.communicate(timeout=60)
+    assert process.returncode == 3
+    assert "one of the processes was killed, perhaps for want of memory" in said
+    end(workers)
+
+
+def test_ctrl_c_says_that_nothing_is_lost(tmp_path, monkeypatch):
+    monkeypatch.setattr("sodgp.bench.run.run", stop)
+    assert "The same command goes on where it was." in go("--data", "tiny", "--out", tmp_path, code=130).stderr
+
+
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [
+        (["--data", "tiny", "--out", "/dev/null/r"], 1, "nothing can be written to /dev/null/r"),
+        (["--out", "r", "table"], 2, "write sodgp bench table --out"),
+        (["--data", "tiny", "--splits", "4-0"], 2, "whole numbers"),
+        (["--data", "tiny", "--splits", "\u00b2"], 2, "whole numbers"),
         (["--data", "tiny", "--methods", "SoDD"], 2, "Unknown method 'SoDD'. Did you mean 'SoD'?"),
         (["--data", "tny"], 2, "Unknown data set 'tny'. Did you mean 'tiny'?"),
         (["--data", "boston"], 1, "boston"),

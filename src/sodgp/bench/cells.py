@@ -45,6 +45,11 @@ class Key:
         return f"{self.data}/{self.method.replace('*', '-star')}-{self.layers}-split{self.split}.json"
 
     @property
+    def files(self) -> str:
+        """Pattern of the files of its group."""
+        return f"{self.file.rsplit('-', 1)[0]}-split*.json"
+
+    @property
     def group(self) -> tuple[str, str, int]:
         """What the splits of one number in a table have in common."""
         return self.data, self.method, self.layers
@@ -106,11 +111,17 @@ class Cell:
         # Each curve in one line: hundreds of numbers, which nobody reads one by one.
         curves = ",\n".join(f"  {json.dumps(k)}: {json.dumps(v, allow_nan=False)}" for k, v in self.history.items())
         text = f'{body},\n "history": {{\n{curves}\n }}\n}}\n'
-        write_text_whole(folder / self.key.file, text)
+        try:
+            write_text_whole(folder / self.key.file, text)
+        except OSError as error:
+            raise InputError(
+                f"the cell {self.key.file} could not be written to {folder} ({error.strerror or error}). Make room, and"
+                " give the same command again."
+            ) from error
 
 
-def read_cell(path: Path) -> Cell:
-    """Read one cell.
+def read_cell(path: Path, folder: Path) -> Cell:
+    """Read one cell of a results folder.
 
     Raises
     ------
@@ -122,22 +133,25 @@ def read_cell(path: Path) -> Cell:
         if info["format"] != FORMAT or info["version"] != FORMAT_VERSION:
             raise ValueError(f"its format is {info['format']!r}, version {info['version']!r}")
         key = Key(info["data"], info["method"], info["layers"], info["split"])
-        if not path.as_posix().endswith(key.file):
+        if path.relative_to(folder).as_posix() != key.file:
             raise ValueError(f"it holds the cell of {key.file}")
+        parts = (info["settings"], info["results"], info["history"], info["origin"])
+        if not (all(isinstance(part, dict) for part in parts) and isinstance(info["settings"]["options"], dict)):
+            raise ValueError("a part of it is not what it should be")
         return Cell(key, info["settings"], info["seed"], info["results"], info["history"], info["origin"])
     except (ValueError, KeyError, TypeError) as error:
         raise InputError(f"{path} is no benchmark cell: {error}. Remove it, and the cell is run again.") from error
 
 
-def read_cells(folder: Path) -> list[Cell]:
-    """All cells of a results folder, sorted; none where it does not exist.
+def read_cells(folder: Path, files: str = "*/*-split*.json") -> list[Cell]:
+    """All cells of a results folder, or those with such names, sorted; none where it does not exist.
 
     Raises
     ------
     InputError
         One of the files is damaged.
     """
-    return sorted((read_cell(path) for path in folder.glob("*/*-split*.json")), key=lambda cell: cell.key)
+    return sorted((read_cell(path, folder) for path in folder.glob(files)), key=lambda cell: cell.key)
 
 
 def need_cells(folder: Path) -> list[Cell]:

@@ -87,6 +87,7 @@ def bench_run(
     Every finished cell is a file; a run that was stopped goes on where it was, and never mixes settings.
     """
     if context.invoked_subcommand is not None:
+        _refuse_lost_options(context)
         return
     if not data:
         raise ConfigurationError("sodgp bench needs --data, such as --data energy; see sodgp bench --help.")
@@ -104,7 +105,11 @@ def bench_run(
     )
     options = Options(device, jobs, budget, replicates, history_every, data_dir, compile)
     set_threads()
-    summary = run(request, out, options)
+    try:
+        summary = run(request, out, options)
+    except KeyboardInterrupt:
+        say("Stopped. The same command goes on where it was.")
+        raise
     parts = [f"Cells computed: {summary.computed}", f"there before: {summary.skipped}"]
     if summary.left:
         parts.append(f"left when the budget was spent: {summary.left} (run the same command again)")
@@ -113,6 +118,15 @@ def bench_run(
     say(f"{', '.join(parts)}. See them with: sodgp bench table --out {out}")
     if summary.failed:
         raise typer.Exit(1)
+
+
+def _refuse_lost_options(context: typer.Context) -> None:
+    """Those of a run, before the name of another command, would do nothing."""
+    for name in context.params:
+        source = context.get_parameter_source(name)
+        if source is not None and source.name == "COMMANDLINE":
+            option, command = f"--{name.replace('_', '-')}", context.invoked_subcommand
+            raise ConfigurationError(f"{option} stands before {command!r}: write sodgp bench {command} {option} ...")
 
 
 @bench.command()

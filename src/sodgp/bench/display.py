@@ -29,6 +29,7 @@ class Display:
     def __init__(self, work: Mapping[Key, float], skipped: int) -> None:
         self._work, self._skipped = dict(work), skipped
         self._total, self._done, self._count = sum(work.values()), 0.0, 0
+        self._inherited = 0.0  # work of an earlier run, which says nothing about the pace of this one
         self._began = time.monotonic()
         console = Console(stderr=True)
         columns = (
@@ -52,15 +53,20 @@ class Display:
 
     def begin(self, keys: Sequence[Key]) -> None:
         """A batch of cells begins."""
-        name = str(keys[0]) if len(keys) == 1 else f"{keys[0]} and {len(keys) - 1} more"
-        self._bar.update(self._task, description=f"[{self._count + 1}/{len(self._work)}] {name}")
+        self._bar.update(self._task, description=f"[{self._count + 1}/{len(self._work)}] {_name(keys)}")
 
-    def reporter(self, keys: Sequence[Key]) -> Callable[[float], None]:
-        """A function to be told the share of these cells' work that is done."""
+    def reporter(self, keys: Sequence[Key]) -> Callable[[int, int], None]:
+        """A function to be told the iteration of these cells, and how many there are."""
         work = sum(self._work[key] for key in keys)
+        is_first = True
 
-        def report(share: float) -> None:
-            done = self._done + share * work
+        def report(iteration: int, last: int) -> None:
+            nonlocal is_first
+            if is_first and iteration > 1:
+                say(f"{_name(keys)} {'goes' if len(keys) == 1 else 'go'} on at iteration {iteration:,} of {last:,}.")
+                self._inherited += work * iteration / last
+            is_first = False
+            done = self._done + work * iteration / last
             self._bar.update(self._task, completed=done, left=self._left(done))
 
         return report
@@ -70,6 +76,12 @@ class Display:
         self._advance(cell.key)
         scores = ", ".join(f"{name.upper()} {_number(cell.results[name])}" for name in ("nlpp", "rmse"))
         say(f"{self._place()} {cell.key}: {scores}, {cell.results['seconds']:.1f} s{self._tail()}")
+
+    def skipped(self, key: Key) -> None:
+        """Another run has written the cell."""
+        self._inherited += self._work[key]
+        self._advance(key)
+        say(f"{self._place()} {key}: there by now{self._tail()}")
 
     def failed(self, key: Key, error: SodgpError) -> None:
         """A cell could not be computed."""
@@ -88,9 +100,14 @@ class Display:
         return f"; {self._left(self._done)}" if self._count < len(self._work) else ""
 
     def _left(self, done: float) -> str:
-        if done <= 0:
+        here = done - self._inherited
+        if here <= 0:
             return ""
-        return f"about {duration((time.monotonic() - self._began) * (self._total - done) / done)} left"
+        return f"about {duration((time.monotonic() - self._began) * (self._total - done) / here)} left"
+
+
+def _name(keys: Sequence[Key]) -> str:
+    return str(keys[0]) if len(keys) == 1 else f"{keys[0]} and {len(keys) - 1} more"
 
 
 def _number(value: float | None) -> str:

@@ -7,7 +7,6 @@ predictive density is that of the mixture over samples (a log-mean-exp), never a
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from typing import Any
 
 import gpytorch
@@ -16,7 +15,7 @@ from gpytorch.mlls import DeepApproximateMLL, VariationalELBO
 
 from sodgp import DeepGPRegressor
 from sodgp.bench.history import LOGGED_EVERY, Curve, is_recorded
-from sodgp.bench.peers import Fitted, Scaling
+from sodgp.bench.peers import Fitted, Report, Scaling
 from sodgp.bench.splits import Split
 from sodgp.bench.tutorial import TutorialDeepGP
 from sodgp.configuration import Configuration
@@ -27,7 +26,12 @@ _CHUNK_ROWS = 256
 
 
 def fit_gpytorch(
-    split: Split, options: dict[str, Any], seed: int, device: torch.device, every: int, report: Callable[[float], None]
+    split: Split,
+    options: dict[str, Any],
+    seed: int,
+    device: torch.device,
+    every: int,
+    report: Report,
 ) -> Fitted:
     """Train GPyTorch's deep GP.
 
@@ -47,7 +51,12 @@ def fit_gpytorch(
 
 
 def _fit(
-    split: Split, options: dict[str, Any], seed: int, device: torch.device, every: int, report: Callable[[float], None]
+    split: Split,
+    options: dict[str, Any],
+    seed: int,
+    device: torch.device,
+    every: int,
+    report: Report,
 ) -> Fitted:
     scaling, curve = Scaling(split), Curve(split)
     X, y = (
@@ -79,7 +88,7 @@ def _fit(
             loss.backward()
             optimizer.step()
         if iteration % LOGGED_EVERY == 0 or iteration == last:
-            report(iteration / last)
+            report(iteration, last)
         if is_recorded(iteration, every, last):
             began = time.perf_counter()
             # GPyTorch's loss is the bound per row.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import platform
 import subprocess
@@ -95,6 +96,17 @@ def _commit() -> dict[str, Any]:
     except (OSError, subprocess.SubprocessError):
         return {}
     return {"commit": commit.strip(), "changed": bool(changes.strip())}
+
+
+@cache
+def source_digest() -> str:
+    """A digest of the library's own source: equal where the program is."""
+    root = Path(sodgp.__file__).parent
+    digest = hashlib.sha256()
+    for file in sorted(root.rglob("*.py")):
+        digest.update(f"{file.relative_to(root).as_posix()}\0".encode())
+        digest.update(file.read_bytes())
+    return digest.hexdigest()
 
 
 @cache

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -13,18 +14,16 @@ from sodgp import metrics
 from sodgp.bench import machine
 from sodgp.bench.cells import Cell, Key
 from sodgp.bench.history import Recorder, finite
-from sodgp.bench.peers import PEER_FITS
+from sodgp.bench.peers import PEER_FITS, Report
 from sodgp.bench.protocol import PEERS, Request
 from sodgp.bench.splits import Split
-from sodgp.bench.unfinished import checkpoints
+from sodgp.bench.unfinished import discard, kept
 from sodgp.data import DataSet
+from sodgp.errors import CheckpointError, CheckpointWarning, NumericalWarning
 from sodgp.predictive import GaussianMixture
 from sodgp.replicates import fit_replicates
 from sodgp.training.history import TrainingState
 from sodgp.validation import resolve_device
-
-# Told the share of the work that is done, from 0 to 1.
-Report = Callable[[float], None]
 
 
 def compute(
@@ -36,7 +35,7 @@ def compute(
     history_every: int = 100,
     compile: bool = False,
     out: Path | None = None,
-    report: Report = lambda share: None,
+    report: Report = lambda iteration, last: None,
 ) -> list[Cell]:
     """Compute the cells of one (data set, method, depth).
 
@@ -54,8 +53,8 @@ def compute(
     out : Path or None
         Results folder, in which a fit of ours keeps checkpoints while it runs, and continues from those of a run that
         was stopped; None for no checkpoints. They stay until `sodgp.bench.unfinished.forget`.
-    report : function of float
-        Told the share of training that is done.
+    report : function (iteration, last iteration)
+        Told how far training is.
 
     Returns
     -------
@@ -73,16 +72,25 @@ def compute(
     if keys[0].method in PEERS:
         return [_peer(request, key, data, place, history_every, report) for key in keys]
     compiles = compile and keys[0].method != "SGHMC"
-    changes, is_begun = {"device": device, "compile": compiles}, False
-    if out is not None:
-        identity = {
-            "settings": request.settings(keys[0]),
-            "program": {k: v for k, v in machine.origin(place).items() if k not in ("machine", "date")},
-            "running": [place.type, compiles, history_every],
-        }
-        kept, is_begun = checkpoints(out, keys, identity)
-        changes |= kept
-    return _ours(request, keys, data, changes, history_every, report, resume=is_begun)
+    changes = {"device": device, "compile": compiles}
+    if out is None:
+        return _ours(request, keys, data, changes, history_every, report)
+    identity = {
+        "settings": request.settings(keys[0]),
+        "program": [machine.source_digest(), torch.__version__],
+        "running": [place.type, compiles, history_every],
+    }
+    with kept(out, keys, identity) as (checkpoints, is_begun):
+        changes |= checkpoints
+        try:
+            return _ours(request, keys, data, changes, history_every, report, resume=is_begun)
+        except CheckpointError as error:
+            if not is_begun:
+                raise
+            # Another processor may choose another subset.
+            warnings.warn(f"{keys[0]} begins anew: {error}", CheckpointWarning, stacklevel=2)
+            discard(checkpoints)
+            return _ours(request, keys, data, changes, history_every, report)
 
 
 def _ours(
@@ -93,24 +101,27 @@ def _ours(
     history_every: int,
     report: Report,
     *,
-    resume: bool,
+    resume: bool = False,
 ) -> list[Cell]:
     place = resolve_device(changes["device"])
     splits = [Split.of(data, key.split) for key in keys]
     estimators = [request.estimator(key, **changes) for key in keys]
 
     def tell(state: TrainingState) -> None:
-        report(state.iteration / state.max_iter)
+        report(state.iteration, state.max_iter)
 
     with machine.peak_memory(place) as memory:
         recorder = Recorder(estimators, splits, history_every)
         callbacks = [recorder, tell]
         for estimator in estimators:
             estimator.set_params(callbacks=callbacks)
-        if len(keys) == 1:
-            estimators[0].fit(splits[0].X_train, splits[0].y_train, resume=resume)
-        else:
-            fit_replicates(estimators, [(split.X_train, split.y_train) for split in splits], resume=resume)
+        with warnings.catch_warnings():
+            # A fit that is interrupted says how its model can be used; here it is none.
+            warnings.filterwarnings("ignore", "(training was interrupted|the sampler was stopped)", NumericalWarning)
+            if len(keys) == 1:
+                estimators[0].fit(splits[0].X_train, splits[0].y_train, resume=resume)
+            else:
+                fit_replicates(estimators, [(split.X_train, split.y_train) for split in splits], resume=resume)
         _wait_for(place)
         seconds = recorder.seconds
         if any(estimator.history_.stopped == "interrupted" for estimator in estimators):

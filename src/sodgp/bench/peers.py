@@ -17,7 +17,11 @@ from sklearn.preprocessing import StandardScaler
 
 from sodgp.bench.splits import Split
 from sodgp.data.dataset import FloatArray
+from sodgp.errors import NumericalError
 from sodgp.predictive import GaussianMixture
+
+# Told the iteration, and how many there are. A fit that is resumed does not begin with the first.
+Report = Callable[[int, int], None]
 
 
 @dataclass
@@ -71,7 +75,12 @@ class Scaling:
 
 
 def fit_exact(
-    split: Split, options: dict[str, Any], seed: int, device: torch.device, every: int, report: Callable[[float], None]
+    split: Split,
+    options: dict[str, Any],
+    seed: int,
+    device: torch.device,
+    every: int,
+    report: Report,
 ) -> Fitted:
     """Exact GP with scikit-learn: a constant times an RBF with one lengthscale for each input, and white noise."""
     from sklearn.exceptions import ConvergenceWarning
@@ -85,7 +94,10 @@ def fit_exact(
     with warnings.catch_warnings():
         # A lengthscale at its upper end means an input without effect: nothing to tell the user.
         warnings.simplefilter("ignore", ConvergenceWarning)
-        model.fit(scaling.inputs(split.X_train), scaling.target(split.y_train))
+        try:
+            model.fit(scaling.inputs(split.X_train), scaling.target(split.y_train))
+        except np.linalg.LinAlgError as error:
+            raise NumericalError(f"the exact GP failed: {error}") from error
 
     def predict(X: Any) -> GaussianMixture:
         # The white kernel is a part of the kernel: this is the standard deviation of y.
@@ -97,13 +109,21 @@ def fit_exact(
 
 
 def fit_ngboost(
-    split: Split, options: dict[str, Any], seed: int, device: torch.device, every: int, report: Callable[[float], None]
+    split: Split,
+    options: dict[str, Any],
+    seed: int,
+    device: torch.device,
+    every: int,
+    report: Report,
 ) -> Fitted:
     """NGBoost with its defaults: natural gradient boosting of a normal distribution."""
     # By name: an extra, which a type checker need not find.
     regressor = importlib.import_module("ngboost").NGBRegressor
     model = regressor(n_estimators=options["estimators"], random_state=seed, verbose=False)
-    model.fit(split.X_train, split.y_train)
+    try:
+        model.fit(split.X_train, split.y_train)
+    except np.linalg.LinAlgError as error:
+        raise NumericalError(f"NGBoost failed: {error}") from error
 
     def predict(X: Any) -> GaussianMixture:
         normal = model.pred_dist(X)
@@ -118,7 +138,7 @@ def _fit_gpytorch(*arguments: Any) -> Fitted:
     return fit_gpytorch(*arguments)
 
 
-# Each takes split, options, seed, device, iterations between entries of the curves, and a report of the share done.
+# Each takes split, options, seed, device, iterations between entries of the curves, and a report of the iteration.
 PEER_FITS: dict[str, Callable[..., Fitted]] = {
     "exact": fit_exact,
     "ngboost": fit_ngboost,

@@ -209,7 +209,8 @@ def numbers(option: str, text: str) -> list[int]:
     found: list[int] = []
     for part in words(text):
         first, dash, last = part.partition("-")
-        if not (first.isdigit() and (last.isdigit() if dash else True)):
+        is_number = first.isdecimal() and (last.isdecimal() if dash else True)
+        if not is_number or int(last or first) < int(first):
             raise ConfigurationError(f"{option} {text!r} must be whole numbers such as 2, 0,3 or 0-4.")
         found += range(int(first), int(last or first) + 1)
     return list(dict.fromkeys(found))

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import multiprocessing
+import multiprocessing.connection
 import os
+import tempfile
+import threading
 import time
 from collections.abc import Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -17,7 +21,7 @@ from sodgp.bench.history import LOGGED_EVERY
 from sodgp.bench.protocol import PEERS, Request
 from sodgp.bench.unfinished import forget
 from sodgp.data import DataSet, load
-from sodgp.errors import ConfigurationError, NumericalError
+from sodgp.errors import ConfigurationError, InputError, NumericalError, ResourceError
 from sodgp.validation import resolve_device
 
 
@@ -101,12 +105,15 @@ def run(request: Request, out: Path, options: Options | None = None) -> Summary:
     ConfigurationError
         The folder holds cells with other settings, or a method cannot be run on a set.
     InputError, DataUnavailableError
-        A set or a cell cannot be read.
+        A set or a cell cannot be read, or nothing can be written to the folder.
+    ResourceError
+        A process was killed.
     """
     options = options or Options()
     device = resolve_device(options.device)
     data = {name: load(name, options.data_dir) for name in request.data}
     request.refuse_impossible(data)
+    _try(out)
     cells, keys = read_cells(out), request.keys()
     refuse_to_mix(map(request.completed, cells), {key.group: request.settings(key) for key in keys})
     finished = {cell.key for cell in cells}
@@ -116,12 +123,26 @@ def run(request: Request, out: Path, options: Options | None = None) -> Summary:
     summary = Summary(skipped=len(keys) - len(todo))
     batches = _batches(todo, together)
     with Display({key: _work(request, key, data[key.data]) for key in todo}, summary.skipped) as display:
-        runner = _Runner(request, out, options, data, display, summary)
+        runner = _Runner(request, out, options, data, display, summary, finished)
         if options.jobs == 1:
             runner.here(batches)
         else:
             runner.in_processes(batches)
     return summary
+
+
+# What costs one cell, or all that train together, but not the run.
+_FAILURES = (NumericalError, ResourceError)
+
+
+def _try(out: Path) -> None:
+    """Make the results folder; better an error now than after the first cell."""
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=out):
+            pass
+    except OSError as error:
+        raise InputError(f"nothing can be written to {out} ({error.strerror or error}); give another --out.") from error
 
 
 class _Runner:
@@ -135,41 +156,41 @@ class _Runner:
         data: dict[str, DataSet],
         display: Display,
         summary: Summary,
+        finished: set[Key],
     ) -> None:
         self.request, self.out, self.options, self.data = request, out, options, data
         self.display, self.summary = display, summary
+        self._over = finished
         self._deadline = None if options.budget is None else time.monotonic() + 60 * options.budget
 
-    def here(self, batches: Sequence[Sequence[Key]]) -> None:
+    def here(self, batches: Sequence[list[Key]]) -> None:
         from sodgp.bench.methods import compute
 
         waiting = list(batches)
         while waiting:
-            keys = waiting.pop(0)
-            if self._is_over():
-                self.summary.left += len(keys)
+            keys = self._taken(waiting)
+            if not keys:
                 continue
             self.display.begin(keys)
             data, report = self.data[keys[0].data], self.display.reporter(keys)
             try:
                 cells = compute(self.request, keys, data, report=report, out=self.out, **self.options.for_cells)
-            except NumericalError as error:
+            except _FAILURES as error:
                 waiting[:0] = self._failed(keys, error)
                 continue
             self._keep(cells)
 
-    def in_processes(self, batches: Sequence[Sequence[Key]]) -> None:
+    def in_processes(self, batches: Sequence[list[Key]]) -> None:
         # The longest first, so that no process is left alone with one at the end.
         waiting = sorted(batches, key=lambda keys: -_work(self.request, keys[0], self.data[keys[0].data]))
-        running = dict[Future[list[Cell]], Sequence[Key]]()
+        running = dict[Future[list[Cell]], list[Key]]()
         # Fresh processes: PyTorch's threads and CUDA do not survive a fork.
         context = multiprocessing.get_context("spawn")
-        with ProcessPoolExecutor(self.options.jobs, mp_context=context, initializer=set_threads) as pool:
+        with ProcessPoolExecutor(self.options.jobs, mp_context=context, initializer=_enter_process) as pool:
             while waiting or running:
                 while waiting and len(running) < self.options.jobs:
-                    keys = waiting.pop(0)
-                    if self._is_over():
-                        self.summary.left += len(keys)
+                    keys = self._taken(waiting)
+                    if not keys:
                         continue
                     data = self.data[keys[0].data]
                     arguments = {"out": self.out, **self.options.for_cells}
@@ -179,17 +200,43 @@ class _Runner:
                     keys = running.pop(future)
                     try:
                         self._keep(future.result())
-                    except NumericalError as error:
+                    except _FAILURES as error:
                         waiting[:0] = self._failed(keys, error)
+                    except BrokenProcessPool as error:
+                        raise ResourceError(
+                            "one of the processes was killed, perhaps for want of memory. The same command goes on"
+                            " where they were; give it fewer --jobs.",
+                            needed=None,
+                            available=None,
+                        ) from error
+
+    def _taken(self, waiting: list[list[Key]]) -> list[Key]:
+        """The next batch, without what another run has written by now, and empty when the budget is spent."""
+        batch = waiting.pop(0)
+        keys = [key for key in batch if not (self.out / key.file).exists()]
+        for key in batch:
+            if key not in keys:
+                self.summary.skipped += 1
+                self.display.skipped(key)
+        if self._deadline is not None and time.monotonic() >= self._deadline:
+            self.summary.left += len(keys)
+            return []
+        return keys
 
     def _keep(self, cells: Sequence[Cell]) -> None:
+        key = cells[0].key
+        # Again, for another run may have begun to fill the folder since.
+        refuse_to_mix(
+            map(self.request.completed, read_cells(self.out, key.files)), {key.group: self.request.settings(key)}
+        )
         for cell in cells:
             cell.write(self.out)
             self.summary.computed += 1
             self.display.done(cell)
-        forget(self.out, [cell.key for cell in cells])
+        self._over |= {cell.key for cell in cells}
+        forget(self.out, self._over)
 
-    def _failed(self, keys: Sequence[Key], error: NumericalError) -> list[list[Key]]:
+    def _failed(self, keys: Sequence[Key], error: NumericalError | ResourceError) -> list[list[Key]]:
         """What to try instead: of replicates, one runaway must not take the others with it."""
         forget(self.out, keys)
         if len(keys) > 1:
@@ -198,14 +245,24 @@ class _Runner:
         self.display.failed(keys[0], error)
         return []
 
-    def _is_over(self) -> bool:
-        return self._deadline is not None and time.monotonic() >= self._deadline
-
 
 def _work_in_process(request: Request, keys: Sequence[Key], data: DataSet, arguments: dict[str, Any]) -> list[Cell]:
     from sodgp.bench.methods import compute
 
     return compute(request, keys, data, **arguments)
+
+
+def _enter_process() -> None:
+    """One thread, and no longer than the process that wants the cells: a fit that is stopped has its checkpoint."""
+    set_threads()
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        threading.Thread(target=_end_with, args=(parent.sentinel,), daemon=True).start()
+
+
+def _end_with(sentinel: int) -> None:
+    multiprocessing.connection.wait([sentinel])
+    os._exit(1)
 
 
 def set_threads() -> None:

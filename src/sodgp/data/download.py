@@ -14,10 +14,11 @@ import urllib.error
 import urllib.request
 from pathlib import Path
 
+from sodgp.atomic import write_bytes, write_whole
 from sodgp.data.catalogue import Entry
 from sodgp.data.convert import require
 from sodgp.data.dataset import DataSet
-from sodgp.data.local import ENVIRONMENT_VARIABLE, cache_dir, canonical_csv, check_shape, checked_table, write_whole
+from sodgp.data.local import ENVIRONMENT_VARIABLE, cache_dir, canonical_csv, check_shape, checked_table
 from sodgp.errors import InputError, SodgpError
 
 
@@ -74,7 +75,8 @@ def obtain(entry: Entry, folder: Path) -> DataSet:
         else:
             contents = canonical_csv(entry.columns, table)
             checked_table(entry, contents, source.url)
-            write_whole(folder / entry.files[0], gzip.compress(contents, mtime=0))
+            packed = gzip.compress(contents, mtime=0)
+            write_whole(folder / entry.files[0], lambda scratch: write_bytes(scratch, packed))
             part.unlink()
     except InputError as error:
         part.unlink(missing_ok=True)

@@ -7,7 +7,6 @@ import hashlib
 import io
 import itertools
 import os
-import tempfile
 import zlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -225,26 +224,6 @@ def load_from(folder: Path, entry: Entry) -> DataSet | None:
             table = checked_table(entry, damaged, f"The table derived from {path}")
             return DataSet.from_table(entry.name, entry.columns, table)
     return None
-
-
-def write_whole(path: Path, contents: bytes) -> None:
-    """Write a file so that its name only ever shows the whole of it.
-
-    Parameters
-    ----------
-    path : Path
-        Final name; its folder exists.
-    contents : bytes
-        What to write.
-    """
-    descriptor, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-    try:
-        with os.fdopen(descriptor, "wb") as handle:
-            handle.write(contents)
-        os.replace(temporary, path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
 
 
 def _read(path: Path, entry: Entry) -> FloatArray:
