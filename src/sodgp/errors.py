@@ -5,6 +5,7 @@ Every message says what happened, where (layer, column, row), and what to try.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 __all__ = [
@@ -38,16 +39,6 @@ class SodgpError(Exception):
     ...     print(error)
     n_layers must be an integer of at least 1, not 0.
     """
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        # Exceptions are rebuilt from their positional arguments alone: some of ours could not cross between processes.
-        return _rebuilt, (type(self), self.args, vars(self))
-
-
-def _rebuilt(kind: type[SodgpError], arguments: tuple[Any, ...], state: dict[str, Any]) -> SodgpError:
-    error = kind.__new__(kind, *arguments)
-    error.__dict__.update(state)
-    return error
 
 
 class InputError(SodgpError, ValueError):
@@ -143,6 +134,10 @@ class CholeskyError(NumericalError):
         self.sample = sample
         self.condition = condition
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Exceptions are rebuilt from their positional arguments alone, and this one could not cross between processes.
+        return partial(type(self), condition=self.condition), self.args, vars(self)
+
 
 class GradientError(NumericalError):
     """A gradient is NaN, infinite or too large to be squared; the step was not taken.
@@ -189,6 +184,9 @@ class ResourceError(SodgpError, MemoryError):
         super().__init__(message)
         self.needed = needed
         self.available = available
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return partial(type(self), needed=self.needed, available=self.available), self.args, vars(self)
 
 
 class ModelFileError(SodgpError, ValueError):
