@@ -79,6 +79,20 @@ def test_draws_over_rows_have_the_moments_of_the_joint_prediction(n_layers):
     assert_allclose(np.cov(draws), cov, atol=0.3 * cov.max())
 
 
+@pytest.mark.parametrize("inference", ["sod", "dsvi", "sghmc", "mean_field"])
+@pytest.mark.parametrize("n_layers", [1, 2])
+def test_how_many_draws_are_taken_at_once_changes_no_law(inference, n_layers, monkeypatch):
+    options = {"n_posterior_samples": 4, "thinning": 1} if inference == "sghmc" else {}
+    options |= {"n_layers": n_layers, "max_iter": 20, "n_predict_samples": 400, "random_state": 0}
+    model = DeepGPRegressor(inference=inference, **options).fit(X, Y)
+    together, covariance = model.predict(X[:3], return_cov=True)
+    monkeypatch.setattr("sodgp.prediction._JOINT_ENTRIES", 1)
+    alone, other = model.predict(X[:3], return_cov=True)
+    assert_allclose(alone, together, rtol=0, atol=0.15 * np.sqrt(covariance.max()))
+    assert_allclose(other, covariance, rtol=0, atol=0.2 * covariance.max())
+    assert model.sample_y(X[:3], 7).shape == (3, 7)
+
+
 def test_joint_and_marginal_predictions_agree():
     model = make(n_layers=1).fit(X, Y)
     mean, std = model.predict(X[:6], return_std=True)

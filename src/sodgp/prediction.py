@@ -29,6 +29,8 @@ from sodgp.validation import check_integer, check_predict_data, cpu_threads
 FloatArray = NDArray[np.float64]
 
 _MAX_JOINT_ROWS = 1000
+# Of the covariances of one layer that are drawn from together: 32 MB.
+_JOINT_ENTRIES = 2**22
 # Options that a prediction uses, and that may change after a fit.
 _OF_PREDICTION = ("n_predict_samples", "outlier_probability", "member_spread", "n_threads")
 
@@ -199,7 +201,7 @@ class Predictions(Fitted):
             mean, variance = torch.broadcast_tensors(mean, variance)
             return self._original_units(mean, variance, 0.0 if latent else self._outliers)
 
-        return resources.halving(len(rows), chunk, work, rows.device, "a prediction")
+        return resources.halving(len(rows), chunk, work, rows.device, "a prediction of a single row")
 
     def _check_room(self, n_rows: int, *, latent: bool, members: int = 1) -> None:
         """Raise ResourceError where the components of so many rows would not fit into memory."""
@@ -228,18 +230,25 @@ class Predictions(Fitted):
             f"{count} joint samples over {len(rows)} rows",
             "Ask for fewer samples or rows at once.",
         )
-        moments = []
-        # One sample at a time: a joint draw holds a full covariance for every output of every layer.
-        for t in range(count):
-            generator = torch.Generator(rows.device).manual_seed(seed + t)
-            draws = FreshDraws(generator, 1, dtype=rows.dtype, device=rows.device)
+        X_s, y_s = self._anchors(rows)
+        generator = torch.Generator(rows.device).manual_seed(seed)
+
+        def work(chosen: slice) -> tuple[Tensor, Tensor]:
+            size = chosen.stop - chosen.start
+            draws = FreshDraws(generator, size, dtype=rows.dtype, device=rows.device)
             with torch.no_grad(), cpu_threads(self.n_threads):
-                X_s, y_s = self._anchors(rows)
                 mean, covariance = self._method.predict_joint(self.model_, X_s, y_s, rows.unsqueeze(0), draws)
                 if noise is not None:
-                    added = noise(X_s, rows.unsqueeze(0), draws).expand_as(mean)
-                    covariance = covariance + torch.diag_embed(added.mT)
-            moments.append((mean.cpu().double(), covariance.cpu().double()))
+                    added = noise(X_s, rows.unsqueeze(0), draws)
+                    covariance = covariance + torch.diag_embed(added.expand(-1, *mean.shape[1:]).mT)
+            # With one layer nothing is drawn on the way, and all samples have the same law.
+            mean, covariance = (v.cpu().double().expand(size, *v.shape[1:]) for v in (mean, covariance))
+            return mean, covariance
+
+        # A joint draw holds a full covariance, over subset and rows, for every output of every layer.
+        entries = max(layer.q_mean.shape[-1] for layer in self.model_.layers) * (X_s.shape[-2] + len(rows)) ** 2
+        at_once = max(1, _JOINT_ENTRIES // entries)
+        moments = resources.halving(count, at_once, work, rows.device, "a joint sample")
         mean, covariance = (torch.cat(values) for values in zip(*moments, strict=True))
         return mean, covariance
 

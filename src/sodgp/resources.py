@@ -101,7 +101,7 @@ def halving(rows: int, chunk: int, work: Callable[[slice], Any], device: torch.d
                 torch.cuda.empty_cache()
             if stop - start == 1:
                 raise ResourceError(
-                    f"{what} of a single row ran out of memory on {device.type} ({reason}). Lower n_predict_samples:"
+                    f"{what} ran out of memory on {device.type} ({reason}). Lower n_predict_samples:"
                     " model.set_params(n_predict_samples=...) needs no new fit.",
                     needed=None,
                     available=memory.available_memory(device),
