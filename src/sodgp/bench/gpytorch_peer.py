@@ -26,12 +26,7 @@ _CHUNK_ROWS = 256
 
 
 def fit_gpytorch(
-    split: Split,
-    options: dict[str, Any],
-    seed: int,
-    device: torch.device,
-    every: int,
-    report: Report,
+    split: Split, options: dict[str, Any], seed: int, device: torch.device, every: int, report: Report
 ) -> Fitted:
     """Train GPyTorch's deep GP.
 
@@ -51,12 +46,7 @@ def fit_gpytorch(
 
 
 def _fit(
-    split: Split,
-    options: dict[str, Any],
-    seed: int,
-    device: torch.device,
-    every: int,
-    report: Report,
+    split: Split, options: dict[str, Any], seed: int, device: torch.device, every: int, report: Report
 ) -> Fitted:
     scaling, curve = Scaling(split), Curve(split)
     X, y = (

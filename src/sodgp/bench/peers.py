@@ -75,12 +75,7 @@ class Scaling:
 
 
 def fit_exact(
-    split: Split,
-    options: dict[str, Any],
-    seed: int,
-    device: torch.device,
-    every: int,
-    report: Report,
+    split: Split, options: dict[str, Any], seed: int, device: torch.device, every: int, report: Report
 ) -> Fitted:
     """Exact GP with scikit-learn: a constant times an RBF with one lengthscale for each input, and white noise."""
     from sklearn.exceptions import ConvergenceWarning
@@ -109,12 +104,7 @@ def fit_exact(
 
 
 def fit_ngboost(
-    split: Split,
-    options: dict[str, Any],
-    seed: int,
-    device: torch.device,
-    every: int,
-    report: Report,
+    split: Split, options: dict[str, Any], seed: int, device: torch.device, every: int, report: Report
 ) -> Fitted:
     """NGBoost with its defaults: natural gradient boosting of a normal distribution."""
     # By name: an extra, which a type checker need not find.
