@@ -45,9 +45,7 @@ def fit_gpytorch(
             raise NumericalError(f"GPyTorch's deep GP failed: {error}") from error
 
 
-def _fit(
-    split: Split, options: dict[str, Any], seed: int, device: torch.device, every: int, report: Report
-) -> Fitted:
+def _fit(split: Split, options: dict[str, Any], seed: int, device: torch.device, every: int, report: Report) -> Fitted:
     scaling, curve = Scaling(split), Curve(split)
     X, y = (
         torch.as_tensor(values, dtype=torch.float64, device=device)
