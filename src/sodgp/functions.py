@@ -15,6 +15,7 @@ from sodgp.covariance import covariance
 from sodgp.draws import Draws, PositionDraws
 from sodgp.inference.base import Inference
 from sodgp.inference.sod import SubsetOfData, label_noise
+from sodgp.layers.products import transpose_times
 from sodgp.layers.subset import Points
 from sodgp.linalg import draw_root
 from sodgp.model import DeepGP
@@ -74,14 +75,18 @@ class _Layer(NamedTuple):
     noise: Tensor | None
 
     def conditional(self, Z: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Mean [*, T, q, D] and residual covariance [*, T, q, q] at rows [*, T or 1, q, D_in], and A [*, T, M, q].
+        """Mean [*, T, q, D] and residual covariance [*, T, q, q] at rows [*, T or 1, q, D_in].
 
         In the layout of the layer's kernel: where every output has its own, D stands in front of T, and 1 in its place.
+        Also A' [T, B q, M], with the rows of all B batches below each other.
         """
-        A = self.L_inv @ covariance(self.layer.kernel, self.Z_s, Z)
+        # All batches meet one L^-1 in one product: PyTorch would copy it for each of them.
+        rows = _below(Z, self.L_inv.dim())
+        A = self.L_inv @ covariance(self.layer.kernel, self.Z_s, rows)
+        explained, roots = _apart(transpose_times(A, self.w), Z), _apart(A.mT, Z)
         eye = torch.eye(Z.shape[-2], dtype=Z.dtype, device=Z.device)
-        residual = covariance(self.layer.kernel, Z) + self.layer.jitter.prior_extra * eye - A.mT @ A
-        return self.layer.prior_mean(Z) + A.mT @ self.w, residual, A
+        residual = covariance(self.layer.kernel, Z) + self.layer.jitter.prior_extra * eye - roots @ roots.mT
+        return self.layer.prior_mean(Z) + explained, residual, A.mT
 
     def draw(self, Z: Tensor, draws: Draws) -> Tensor:
         """Noisy outputs [*, T, q, D] at rows [*, T or 1, q, D_in], drawn together."""
@@ -90,6 +95,17 @@ class _Layer(NamedTuple):
         eye = torch.eye(residual.shape[-1], dtype=Z.dtype, device=Z.device)
         root = draw_root(residual + self.noise * eye, layer=self.layer.index, what="Cov(Z | F_S)")
         return self.layer.together(mean + root @ self.layer.own(draws).rest(*mean.shape[-2:]))
+
+
+def _below(Z: Tensor, layout: int) -> Tensor:
+    """Rows of all batches below each other: [*batch, *axes, q, D] -> [*axes, B q, D], the last `layout` axes in all."""
+    return Z.reshape(-1, *Z.shape[-layout:]).movedim(0, -3).flatten(-3, -2)
+
+
+def _apart(rows: Tensor, Z: Tensor) -> Tensor:
+    """Undo `_below`, with the batch and the number q of rows of Z: [*axes, B q, D] -> [*batch, *axes, q, D]."""
+    batch = Z.shape[: Z.dim() - rows.dim()]
+    return rows.unflatten(-2, (-1, Z.shape[-2])).movedim(-3, 0).reshape(*batch, *rows.shape[:-2], -1, rows.shape[-1])
 
 
 class GivenSubset:
@@ -129,9 +145,9 @@ class GivenSubset:
         Z = X.unsqueeze(-3)
         for layer in self._hidden:
             Z = layer.draw(Z, draws)
-        mean, residual, A = self._last.conditional(Z)
-        spread = self._factor.mT @ A.unsqueeze(-3)
-        full = residual.unsqueeze(-3) + spread.mT @ spread
+        mean, residual, A_rows = self._last.conditional(Z)
+        spread = _apart(A_rows.unsqueeze(-3) @ self._factor, Z.unsqueeze(-3))
+        full = residual.unsqueeze(-3) + spread @ spread.mT
         shape = (*X.shape[:-2], self.n_samples)
         return mean.expand(*shape, *mean.shape[-2:]), full.expand(*shape, *full.shape[-3:])
 

@@ -157,10 +157,9 @@ class Predictions(Fitted):
             return together.sample_y(X, count, seed, latent=latent)
         mean, covariance = self._joint(X, seed, count, noise=None if latent else self.model_.drawn_noise_at)
         values, vectors = torch.linalg.eigh(covariance)
-        normal = torch.randn(*mean.mT.shape, generator=torch.Generator().manual_seed(seed + 1), dtype=torch.float64)[
-            ..., None
-        ]
-        draws = mean.mT + (vectors @ (values.clamp_min(0.0).sqrt()[..., None] * normal)).squeeze(-1)
+        generator = torch.Generator().manual_seed(seed + 1)
+        normal = torch.randn(count, *mean.mT.shape[1:], generator=generator, dtype=torch.float64)
+        draws = mean.mT + torch.einsum("tpnm,tpm->tpn", vectors, values.clamp_min(0.0).sqrt() * normal)
         scaled = draws.permute(2, 1, 0).numpy() * self._y_scaler.scale_[:, None] + self._y_scaler.mean_[:, None]
         scaled = scaled[:, 0] if self._y_is_vector else scaled
         return scaled if latent or not self._outliers else self._with_outliers(X, scaled, seed + 2)
@@ -216,8 +215,11 @@ class Predictions(Fitted):
     def _joint(self, X: Any, seed: int, count: int, *, noise: Callable[..., Tensor] | None) -> tuple[Tensor, Tensor]:
         """Mean [T, N, P] and covariance [T, P, N, N] over rows drawn jointly, scaled, on the CPU.
 
-        Of f, or with one of the model's functions for the noise, of y.
+        Of f, or with one of the model's functions for the noise, of y. Where nothing is drawn on the way all samples
+        have the same law, and T is 1.
         """
+        if not resources.draws_on_the_way(self._method, self.model_, with_noise=noise is not None):
+            count = 1
         rows = self._scaled_rows(X)
         if len(rows) > _MAX_JOINT_ROWS:
             raise InputError(
@@ -241,7 +243,6 @@ class Predictions(Fitted):
                 if noise is not None:
                     added = noise(X_s, rows.unsqueeze(0), draws)
                     covariance = covariance + torch.diag_embed(added.expand(-1, *mean.shape[1:]).mT)
-            # With one layer nothing is drawn on the way, and all samples have the same law.
             mean, covariance = (v.cpu().double().expand(size, *v.shape[1:]) for v in (mean, covariance))
             return mean, covariance
 

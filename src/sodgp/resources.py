@@ -45,8 +45,7 @@ def prediction_bytes(inference: Inference, model: DeepGP, n_samples: int) -> tup
     widths = [layer.q_mean.shape[-1] for layer in model.layers]
     # The first layer has the same covariances for all samples, and nothing is drawn in front of it.
     T_deep = T if len(widths) > 1 else 1
-    # Posterior draws and noise that varies have a component for every sample, however shallow the model.
-    T = T if inference.name == "sghmc" or model.noise_process is not None else T_deep
+    T = T if draws_on_the_way(inference, model) else 1
     per_row = 3.2 * T_deep * M + T * (4 * max(widths) + 6 * P)
     if model.has_separate_kernels:
         per_row += 3.2 * widths[0] * M
@@ -60,6 +59,15 @@ def prediction_bytes(inference: Inference, model: DeepGP, n_samples: int) -> tup
         fixed += _GROUP
     size = model.likelihood.raw_noise.element_size()
     return math.ceil(size * fixed), math.ceil(size * per_row)
+
+
+def draws_on_the_way(inference: Inference, model: DeepGP, *, with_noise: bool = True) -> bool:
+    """Whether the samples of a prediction have laws of their own: one law is that of all of them in a plain GP.
+
+    Posterior draws and noise that varies have a component for every sample, however shallow the model.
+    """
+    varies = with_noise and model.noise_process is not None
+    return len(model.layers) > 1 or inference.name == "sghmc" or varies
 
 
 def chunk_rows(inference: Inference, model: DeepGP, n_samples: int, device: torch.device) -> int:

@@ -29,7 +29,7 @@ class HiddenRows(torch.autograd.Function):
         """A is kept for the way back."""
         A = L_inv @ K
         ctx.save_for_backward(L_inv, A, w)
-        return _transpose_times(A, w), A.square().sum(-2)
+        return transpose_times(A, w), A.square().sum(-2)
 
     @staticmethod
     @once_differentiable
@@ -52,7 +52,7 @@ class TotalRows(torch.autograd.Function):
         A = L_inv @ K
         gram = A @ A.mT
         ctx.save_for_backward(L_inv, K, w, gram)
-        return _transpose_times(A, w), gram
+        return transpose_times(A, w), gram
 
     @staticmethod
     @once_differentiable
@@ -190,7 +190,7 @@ def _merge(columns: Tensor) -> Tensor:
     return columns.movedim(-3, -2).flatten(-2).unsqueeze(-3)
 
 
-def _transpose_times(matrix: Tensor, columns: Tensor) -> Tensor:
+def transpose_times(matrix: Tensor, columns: Tensor) -> Tensor:
     """Matrix' columns for every sample, [..., T, B, D]."""
     if not _is_shared(matrix, columns):
         return matrix.mT @ columns
@@ -200,7 +200,7 @@ def _transpose_times(matrix: Tensor, columns: Tensor) -> Tensor:
 
 def _times(matrix: Tensor, columns: Tensor) -> Tensor:
     """Matrix columns for every sample, [..., T, M, D]."""
-    return _transpose_times(matrix.mT, columns)
+    return transpose_times(matrix.mT, columns)
 
 
 def _add_outer(base: Tensor, left: Tensor, right: Tensor) -> Tensor:
