@@ -148,7 +148,7 @@ def test_noise_that_grows_is_found():
     size = 0.05 + 0.5 * (X[:, 0] > 0)
     y = np.sin(3 * X[:, 0]) + size * rng.normal(size=300)
     grid = np.array([[-0.7], [-0.4], [0.4], [0.7]])
-    options = {"n_layers": 1, "max_iter": 400, "subset_size": 40, "random_state": 0}
+    options = {"n_layers": 1, "max_iter": 250, "subset_size": 40, "random_state": 0}
     model = DeepGPRegressor(noise="heteroscedastic", **options).fit(X, y)
     dist, latent = model.predict_distribution(grid), model.predict_distribution(grid, latent=True)
     noise = np.sqrt(dist.variance - latent.variance)
@@ -287,7 +287,7 @@ def test_outliers_do_less_harm():
         return X, np.sin(3 * X[:, 0]) + np.where(far, 2.0, 0.05) * rng.normal(size=count)
 
     (X, y), (X_new, y_new) = rows(200), rows(500)
-    options = {"n_layers": 1, "max_iter": 400, "subset_size": 40, "random_state": 0}
+    options = {"n_layers": 1, "max_iter": 250, "subset_size": 40, "random_state": 0}
     heavy, plain = (DeepGPRegressor(noise=noise, **options).fit(X, y) for noise in ("heavy_tailed", "homoscedastic"))
     error, density = zip(
         *(
