@@ -179,13 +179,12 @@ def test_joint_covariances_have_the_law_of_total_covariance(name, request):
 @pytest.mark.parametrize("latent", [False, True])
 @pytest.mark.parametrize("spread", [1.0, 0.4])
 def test_draws_have_the_moments_of_the_mixture(three, spread, latent):
-    model, count = with_spread(three, spread), 600
+    model, count = with_spread(three, spread), 3000
     draws = model.sample_y(NEW, n_samples=count, random_state=1, latent=latent)
     mixture = model.predict_distribution(NEW, latent=latent)
     assert draws.shape == (7, count)
-    # Five and four standard errors; that of a standard deviation is near 1 / sqrt(2 n) of it.
     np.testing.assert_allclose(draws.mean(1), mixture.mean, atol=5 * mixture.std.max() / np.sqrt(count))
-    np.testing.assert_allclose(draws.std(1), mixture.std, rtol=4 / np.sqrt(2 * count))
+    np.testing.assert_allclose(draws.std(1), mixture.std, rtol=0.1)
 
 
 def test_a_seed_gives_the_same_draws(three):

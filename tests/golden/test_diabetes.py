@@ -1,7 +1,4 @@
-"""On scikit-learn's diabetes set the defaults are at least as good as an exact GP with an ARD RBF kernel.
-
-One split, for a fit takes a minute. Over the first three the mean NLPP was 5.459, that of the exact GP 5.464.
-"""
+"""On scikit-learn's diabetes set the defaults are at least as good as an exact GP with an ARD RBF kernel."""
 
 import warnings
 
@@ -15,9 +12,10 @@ from sklearn.preprocessing import StandardScaler
 
 from sodgp import DeepGPRegressor
 from sodgp.data import paper_split
+from sodgp.replicates import fit_replicates
 
 X, Y = load_diabetes(return_X_y=True)
-SPLIT = 1
+SPLITS = [paper_split(len(X), split) for split in range(3)]
 
 
 def exact_gp_nlpp(train, test):
@@ -32,8 +30,11 @@ def exact_gp_nlpp(train, test):
     return -norm.logpdf(Y[test], mean * targets.scale_ + targets.mean_, std * targets.scale_).mean()
 
 
-def test_defaults_match_an_exact_gp():
-    train, test = paper_split(len(X), SPLIT)
-    model = DeepGPRegressor(random_state=SPLIT).fit(X[train], Y[train])
-    ours = -model.predict_distribution(X[test]).log_prob(Y[test]).mean()
-    assert ours <= exact_gp_nlpp(train, test)
+def test_defaults_match_an_exact_gp_over_three_splits():
+    models = [DeepGPRegressor(random_state=split) for split in range(len(SPLITS))]
+    fit_replicates(models, [(X[train], Y[train]) for train, _ in SPLITS])
+    ours = [
+        -m.predict_distribution(X[test]).log_prob(Y[test]).mean() for m, (_, test) in zip(models, SPLITS, strict=True)
+    ]
+    theirs = [exact_gp_nlpp(*split) for split in SPLITS]
+    assert np.mean(ours) <= np.mean(theirs)
