@@ -6,17 +6,17 @@ mixture are fixed once, so that mean and covariance of every component can be di
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, Protocol
+from typing import Protocol
 
 import torch
 from torch import Tensor
 
 from sodgp.covariance import covariance
+from sodgp.drawn_subset import DrawnLayer, DrawnSubset
 from sodgp.draws import Draws, PositionDraws
 from sodgp.inference.base import Inference
-from sodgp.inference.sod import SubsetOfData, label_noise
+from sodgp.inference.sod import SubsetOfData
 from sodgp.layers.products import transpose_times
-from sodgp.layers.subset import Points
 from sodgp.linalg import draw_root
 from sodgp.model import DeepGP
 
@@ -65,36 +65,28 @@ def joint_law(model: DeepGP, method: Inference, X_s: Tensor, y_s: Tensor, *, n_s
     return ByMethod(model, method, X_s, y_s, n_samples=n_samples, seed=seed)
 
 
-class _Layer(NamedTuple):
-    """A layer given its subset: inputs Z_s, L^-1, w = L^-1 (F_S - mean(Z_s)) and the draw's noise, in its layout."""
+def _conditional(given: DrawnLayer, Z: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Mean [*, T, q, D] and residual covariance [*, T, q, q] at rows [*, T or 1, q, D_in].
 
-    layer: Any
-    Z_s: Tensor
-    L_inv: Tensor
-    w: Tensor
-    noise: Tensor | None
+    In the layout of the layer's kernel: where every output has its own, D stands in front of T, and 1 in its place.
+    Also A' [T, B q, M], with the rows of all B batches below each other.
+    """
+    layer, Z_s, L_inv, w = given
+    # All batches meet one L^-1 in one product: PyTorch would copy it for each of them.
+    A = L_inv @ covariance(layer.kernel, Z_s, _below(Z, L_inv.dim()))
+    explained, roots = _apart(transpose_times(A, w), Z), _apart(A.mT, Z)
+    eye = torch.eye(Z.shape[-2], dtype=Z.dtype, device=Z.device)
+    residual = covariance(layer.kernel, Z) + layer.jitter.prior_extra * eye - roots @ roots.mT
+    return layer.prior_mean(Z) + explained, residual, A.mT
 
-    def conditional(self, Z: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Mean [*, T, q, D] and residual covariance [*, T, q, q] at rows [*, T or 1, q, D_in].
 
-        In the layout of the layer's kernel: where every output has its own, D stands in front of T, and 1 in its place.
-        Also A' [T, B q, M], with the rows of all B batches below each other.
-        """
-        # All batches meet one L^-1 in one product: PyTorch would copy it for each of them.
-        rows = _below(Z, self.L_inv.dim())
-        A = self.L_inv @ covariance(self.layer.kernel, self.Z_s, rows)
-        explained, roots = _apart(transpose_times(A, self.w), Z), _apart(A.mT, Z)
-        eye = torch.eye(Z.shape[-2], dtype=Z.dtype, device=Z.device)
-        residual = covariance(self.layer.kernel, Z) + self.layer.jitter.prior_extra * eye - roots @ roots.mT
-        return self.layer.prior_mean(Z) + explained, residual, A.mT
-
-    def draw(self, Z: Tensor, draws: Draws) -> Tensor:
-        """Noisy outputs [*, T, q, D] at rows [*, T or 1, q, D_in], drawn together."""
-        assert self.noise is not None
-        mean, residual, _ = self.conditional(self.layer.beside(Z))
-        eye = torch.eye(residual.shape[-1], dtype=Z.dtype, device=Z.device)
-        root = draw_root(residual + self.noise * eye, layer=self.layer.index, what="Cov(Z | F_S)")
-        return self.layer.together(mean + root @ self.layer.own(draws).rest(*mean.shape[-2:]))
+def _draw(given: DrawnLayer, Z: Tensor, draws: Draws) -> Tensor:
+    """Noisy outputs [*, T, q, D] at rows [*, T or 1, q, D_in], drawn together."""
+    layer = given.layer
+    mean, residual, _ = _conditional(given, layer.beside(Z))
+    eye = torch.eye(residual.shape[-1], dtype=Z.dtype, device=Z.device)
+    root = draw_root(residual + layer.draw_variance * eye, layer=layer.index, what="Cov(Z | F_S)")
+    return layer.together(mean + root @ layer.own(draws).rest(*mean.shape[-2:]))
 
 
 def _below(Z: Tensor, layout: int) -> Tensor:
@@ -121,32 +113,19 @@ class GivenSubset:
         As in `joint_law`.
     """
 
-    @torch.no_grad()
     def __init__(self, model: DeepGP, X_s: Tensor, y_s: Tensor, *, n_samples: int, seed: int) -> None:
         self.n_samples, self.seed = n_samples, seed
         draws = PositionDraws(seed, n_samples, dtype=X_s.dtype, device=X_s.device)
-        self._hidden: list[_Layer] = []
-        Z_s = X_s
-        for layer in list(model.layers)[:-1]:
-            beside, numbers, noise = layer.beside(Z_s), layer.own(draws), layer.draw_variance
-            cond = layer.condition(Points(beside, beside[..., :0, :]))
-            m, C = layer.variational_parameters()
-            f_s, w = layer.family.draw(m, C, cond, layer.prior_mean(beside), numbers.subset(*m.shape[-2:]))
-            self._hidden.append(_Layer(layer, beside, cond.factor.inverse_value, w, noise))
-            Z_s = layer.together(f_s + noise.sqrt() * numbers.subset(*m.shape[-2:]))
-        last = model.last
-        cond, q_hat, _ = last.conditioned_on_labels(Points(Z_s, Z_s[..., :0, :]), y_s, label_noise(model, X_s))
-        self._factor = q_hat.w.factor
-        self._last = _Layer(last, Z_s, cond.factor.inverse_value, q_hat.w.mean, None)
+        self._drawn = DrawnSubset(model, X_s, y_s, draws)
 
     def __call__(self, X: Tensor) -> tuple[Tensor, Tensor]:
         """Mean [*batch, T, q, P] and covariance [*batch, T, P, q, q] at rows [*batch, q, D]."""
         draws = PositionDraws(self.seed, self.n_samples, dtype=X.dtype, device=X.device)
         Z = X.unsqueeze(-3)
-        for layer in self._hidden:
-            Z = layer.draw(Z, draws)
-        mean, residual, A_rows = self._last.conditional(Z)
-        spread = _apart(A_rows.unsqueeze(-3) @ self._factor, Z.unsqueeze(-3))
+        for given in self._drawn.hidden:
+            Z = _draw(given, Z, draws)
+        mean, residual, A_rows = _conditional(self._drawn.last, Z)
+        spread = _apart(A_rows.unsqueeze(-3) @ self._drawn.factor, Z.unsqueeze(-3))
         full = residual.unsqueeze(-3) + spread @ spread.mT
         shape = (*X.shape[:-2], self.n_samples)
         return mean.expand(*shape, *mean.shape[-2:]), full.expand(*shape, *full.shape[-3:])
