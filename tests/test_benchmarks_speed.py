@@ -7,12 +7,15 @@ from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
+from numpy.testing import assert_array_equal
 from torch.overrides import TorchFunctionMode
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+from benchmarks.speed import predictions
 from benchmarks.speed.__main__ import main
 from benchmarks.speed.contestants import COMPILED, FLOOR, OURS, PEER, REPLICATED, contestants
 from benchmarks.speed.floor import floor_step, floor_tensors
@@ -293,3 +296,13 @@ def test_kernels_are_told_apart():
     page = kernels({"kinds": rows, "dearest": [("void trsm", 20.0, 1.0)]})
     assert "| together" in page
     assert "* `void trsm`: 20 µs, 1x" in page
+
+
+def test_predictions_are_timed_beside_the_peers(capsys):
+    calls = predictions.contestants(np.zeros((3, predictions.N_INPUTS)), size=6)
+    assert list(calls) == list(predictions.NAMES)
+    mean, _ = calls["std"]()
+    assert_array_equal(calls["mean"](), mean)
+    assert calls["anew"]()[0].shape == (predictions.N_SAMPLES, 3, 1)
+    assert predictions.main(["--rows", "1", "--repeats", "1", "--size", "6"]) == 0
+    assert "| 1 | " in capsys.readouterr().out

@@ -224,8 +224,14 @@ def test_members_too_far_apart_are_an_error_not_infinite(three):
     for sign, member in zip((1.0, -1.0, 1.0), model.members_, strict=True):
         member._y_scaler = copy.copy(member._y_scaler)
         member._y_scaler.mean_ = np.array([sign * 1e200])
+    assert np.isfinite(model.predict(NEW)).all()
+    beyond = copy.copy(model)
+    beyond.members_ = [copy.copy(member) for member in model.members_]
+    for member in beyond.members_:
+        member._y_scaler = copy.copy(member._y_scaler)
+        member._y_scaler.mean_ = np.array([1.2e308])
     for ask in (
-        lambda: model.predict(NEW),
+        lambda: beyond.predict(NEW),
         lambda: model.predict(NEW, return_std=True),
         lambda: model.predict(NEW, return_cov=True),
         lambda: model.predict_distribution(NEW),

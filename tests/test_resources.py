@@ -13,6 +13,7 @@ from sodgp import DeepGPEnsemble, DeepGPRegressor, memory, resources
 from sodgp.errors import ResourceError, SodgpError
 from sodgp.inference.sod import SubsetOfData
 from sodgp.replicates import training_memory
+from sodgp.row_laws import RowsGivenSubset
 
 CPU = torch.device("cpu")
 RNG = np.random.default_rng(0)
@@ -22,6 +23,7 @@ NEW = RNG.standard_normal((500, 6))
 METHODS = {
     "sod": {"n_layers": 2},
     "sod-3": {"n_layers": 3},
+    "sod-8": {"n_layers": 8},
     "predictive": {"n_layers": 3, "predictive_weight": 1.0},
     "sod-1": {"n_layers": 1},
     "separate": {"n_layers": 2, "separate_kernels": True},
@@ -64,7 +66,7 @@ def test_estimates_are_near_what_pytorch_counts(name, monkeypatch):
     )
     assert 0.6 < estimate / held < 1.7
     monkeypatch.setattr(resources, "CHUNK_BYTES", 2**34)
-    held = peak(lambda: model.predict(NEW))
+    held = peak(lambda: model.predict(NEW, return_std=True))
     fixed, per_row = resources.prediction_bytes(model._method, model.model_, model.n_predict_samples)
     estimate = fixed + len(NEW) * per_row
     assert 0.6 < estimate / held < 1.7
@@ -142,13 +144,13 @@ def test_little_memory_means_small_chunks(monkeypatch):
     model = make(n_predict_samples=20).fit(X, Y)
     whole = model.predict(NEW)
     sizes = []
-    honest = SubsetOfData.predict
+    honest = RowsGivenSubset._arrived
 
-    def noted(self, model, X_s, y_s, rows, draws):
+    def noted(self, rows, draws):
         sizes.append(rows.shape[-2])
-        return honest(self, model, X_s, y_s, rows, draws)
+        return honest(self, rows, draws)
 
-    monkeypatch.setattr(SubsetOfData, "predict", noted)
+    monkeypatch.setattr(RowsGivenSubset, "_arrived", noted)
     fixed, per_row = resources.prediction_bytes(model._method, model.model_, 20)
     monkeypatch.setattr(memory, "available_memory", lambda device=None: fixed + 100 * per_row)
     assert_allclose(model.predict(NEW), whole, rtol=0, atol=1e-12)
@@ -161,15 +163,15 @@ def test_little_memory_means_small_chunks(monkeypatch):
 def failing(monkeypatch, error, *, above):
     """Let predictions of more than so many rows run out of memory; returns the sizes that were tried."""
     tried = []
-    honest = SubsetOfData.predict
+    honest = RowsGivenSubset._arrived
 
-    def predict(self, model, X_s, y_s, rows, draws):
+    def arrived(self, rows, draws):
         tried.append(rows.shape[-2])
         if rows.shape[-2] > above:
             raise error
-        return honest(self, model, X_s, y_s, rows, draws)
+        return honest(self, rows, draws)
 
-    monkeypatch.setattr(SubsetOfData, "predict", predict)
+    monkeypatch.setattr(RowsGivenSubset, "_arrived", arrived)
     return tried
 
 

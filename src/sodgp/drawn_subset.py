@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from sodgp.draws import Draws
 from sodgp.inference.sod import label_noise
-from sodgp.layers.subset import Points
+from sodgp.layers.subset import Points, SubsetLayer
 from sodgp.model import DeepGP
 
 __all__ = ["DrawnLayer", "DrawnSubset"]
@@ -28,7 +28,7 @@ class DrawnLayer(NamedTuple):
         L^-1 (F_S - mean(Z_s)); in the last layer, its mean under q_hat.
     """
 
-    layer: Any
+    layer: SubsetLayer
     Z_s: Tensor
     L_inv: Tensor
     w: Tensor
@@ -72,11 +72,16 @@ class DrawnSubset:
         Z_s = X_s
         for layer in list(model.layers)[:-1]:
             beside, numbers = layer.beside(Z_s), layer.own(draws)
-            cond = layer.condition(Points(beside, beside[..., :0, :]))
+            cond = layer.condition(_with_one_row(beside))
             m, C = layer.variational_parameters()
             f_s, w = layer.family.draw(m, C, cond, layer.prior_mean(beside), numbers.subset(*m.shape[-2:]))
             self.hidden.append(DrawnLayer(layer, beside, cond.factor.inverse_value, w))
             Z_s = layer.together(f_s + layer.draw_variance.sqrt() * numbers.subset(*m.shape[-2:]))
-        cond, q_hat, _ = model.last.conditioned_on_labels(Points(Z_s, Z_s[..., :0, :]), y_s, label_noise(model, X_s))
+        cond, q_hat, _ = model.last.conditioned_on_labels(_with_one_row(Z_s), y_s, label_noise(model, X_s))
         self.last = DrawnLayer(model.last, Z_s, cond.factor.inverse_value, q_hat.w.mean)
         self.factor = q_hat.w.factor
+
+
+def _with_one_row(Z_s: Tensor) -> Points:
+    """A subset, and a single other row: kernels of users may have no answer for none at all."""
+    return Points(Z_s, Z_s[..., :1, :])

@@ -22,7 +22,16 @@ from sodgp.errors import NumericalError
 from sodgp.option_checks import checked_spread
 from sodgp.predictive import GaussianMixture
 
-__all__ = ["Together", "pooled_covariance", "pooled_draws", "pooled_mixture", "pooled_std", "spread_of", "usual_spread"]
+__all__ = [
+    "Together",
+    "pooled_covariance",
+    "pooled_draws",
+    "pooled_mean",
+    "pooled_mixture",
+    "pooled_std",
+    "spread_of",
+    "usual_spread",
+]
 
 FloatArray = NDArray[np.float64]
 
@@ -59,6 +68,19 @@ def spread_of(estimator: Any, n_members: int) -> float:
         return given
     # Members of the other methods were not measured.
     return usual_spread(n_members) if estimator.inference == "sod" else 1.0
+
+
+def pooled_mean(means: Sequence[FloatArray]) -> FloatArray:
+    """Mean of the mixture, from those of its members.
+
+    Examples
+    --------
+    >>> pooled_mean([np.array([0.0]), np.array([8.0])]).tolist()
+    [4.0]
+    """
+    with np.errstate(over="ignore", invalid="ignore"):
+        mean = np.stack(means).mean(0)
+    return _finite(mean, mean)[0]
 
 
 def pooled_std(moments: Sequence[tuple[FloatArray, FloatArray]], spread: float = 1.0) -> tuple[FloatArray, FloatArray]:
@@ -166,8 +188,9 @@ class Together(NamedTuple):
         """As `DeepGPRegressor.predict`."""
         if return_cov:
             return pooled_covariance([member.predict(X, return_cov=True) for member in self.members], self.spread)
-        mean, std = pooled_std([member.predict(X, return_std=True) for member in self.members], self.spread)
-        return (mean, std) if return_std else mean
+        if return_std:
+            return pooled_std([member.predict(X, return_std=True) for member in self.members], self.spread)
+        return pooled_mean([member.predict(X) for member in self.members])
 
     def predict_distribution(self, X: Any, *, latent: bool) -> GaussianMixture:
         """As `DeepGPRegressor.predict_distribution`; room for all components is asked for first."""

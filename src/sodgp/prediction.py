@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Callable, Iterator, Sequence
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,7 @@ from sodgp.option_checks import checked_outliers
 from sodgp.outliers import OUTLIER_SCALE, widening
 from sodgp.pooling import Together, spread_of
 from sodgp.predictive import GaussianMixture
+from sodgp.row_laws import RowLaw, row_law
 from sodgp.validation import check_integer, check_predict_data, cpu_threads
 
 FloatArray = NDArray[np.float64]
@@ -63,7 +65,7 @@ class Predictions(Fitted):
         ----------
         X : array, data frame or tensor of shape [N, D]
         return_std : bool
-            Also the standard deviation of y.
+            Also the standard deviation of y. Without it only means are computed, and only they have to be finite.
         return_cov : bool
             Also the covariance of y over rows, for at most 1,000 rows, which are then drawn jointly: another Monte
             Carlo estimate than that of `return_std`, and one that depends a little on the company of rows.
@@ -91,9 +93,10 @@ class Predictions(Fitted):
             return together.predict(X, return_std, return_cov)
         if return_cov:
             return self._joint_moments(X)
-        parts = [(d.mean, d.std) if return_std else (d.mean,) for d in self._mixtures(X, latent=False)]
-        joined = tuple(np.concatenate(values) for values in zip(*parts, strict=True))
-        return joined if return_std else joined[0]
+        if not return_std:
+            return np.concatenate([d.mean for d in self._mixtures(X, latent=False, only_mean=True)])
+        parts = [(d.mean, d.std) for d in self._mixtures(X, latent=False)]
+        return tuple(np.concatenate(values) for values in zip(*parts, strict=True))
 
     def predict_distribution(self, X: Any, *, latent: bool = False) -> GaussianMixture:
         """The predictive distribution, one Gaussian per Monte Carlo sample (and level of a noise with heavy tails).
@@ -177,10 +180,13 @@ class Predictions(Fitted):
         wide = OUTLIER_SCALE / math.sqrt(widening(self._outliers)) * std
         return np.where(rng.random(draws.shape) < self._outliers, mean + wide * rng.normal(size=draws.shape), draws)
 
-    def _mixtures(self, X: Any, *, latent: bool, keep: bool = False) -> Iterator[GaussianMixture]:
+    def _mixtures(
+        self, X: Any, *, latent: bool, keep: bool = False, only_mean: bool = False
+    ) -> Iterator[GaussianMixture]:
         """The predictive distribution in chunks of rows: memory stays bounded for any number of rows.
 
-        `keep` says that the caller keeps all of them.
+        `keep` says that the caller keeps all of them, `only_mean` that nobody will look at more than their means:
+        variances of one then stand in for those of f, which cost as much as all the rest.
         """
         check_is_fitted(self)
         rows = self._scaled_rows(X)
@@ -188,13 +194,20 @@ class Predictions(Fitted):
         if keep:
             self._check_room(len(rows), latent=latent)
         chunk = resources.chunk_rows(self._method, self.model_, count, rows.device)
+        X_s, y_s = self._anchors(rows)
+
+        @cache
+        def law() -> RowLaw:
+            return row_law(self.model_, self._method, X_s, y_s, n_samples=count, seed=self._predict_seed)
 
         def work(chosen: slice) -> GaussianMixture:
-            part = rows[chosen]
-            draws = SharedDraws(self._predict_seed, count, dtype=part.dtype, device=part.device)
+            X_p = rows[chosen].unsqueeze(0)
+            draws = SharedDraws(self._predict_seed, count, dtype=X_p.dtype, device=X_p.device)
             with torch.no_grad(), cpu_threads(self.n_threads):
-                (X_s, y_s), X_p = self._anchors(part), part.unsqueeze(0)
-                mean, variance = self._method.predict(self.model_, X_s, y_s, X_p, draws)
+                if only_mean:
+                    mean, variance = law().mean(X_p, draws), X_p.new_ones(1, 1, 1)
+                else:
+                    mean, variance = law()(X_p, draws)
                 if not latent:
                     mean, variance = self.model_.observed(mean, variance, X_s, X_p, draws)
             mean, variance = torch.broadcast_tensors(mean, variance)

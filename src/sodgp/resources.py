@@ -55,8 +55,12 @@ def prediction_bytes(inference: Inference, model: DeepGP, n_samples: int) -> tup
         per_row += 6 * T * P * model.n_noise_levels
     # SoD factorises the covariance of every sample's subset, and once more for every output with its labels.
     fixed = T_deep * M * M * (4 + 5 * P) if inference.uses_subset else M * M * (8 + max(widths))
-    if getattr(inference, "coupling", "") == "marginal" and len(widths) > 2:
+    coupling = getattr(inference, "coupling", "")
+    if coupling == "marginal" and len(widths) > 2:
         fixed += _GROUP
+    elif coupling in ("ancestral", "joint") and inference.uses_subset:
+        # The factors of all layers are there at the same time.
+        fixed += M * M * (max(len(widths) - 2, 0) * T + (widths[0] if model.has_separate_kernels else 1))
     size = model.likelihood.raw_noise.element_size()
     return math.ceil(size * fixed), math.ceil(size * per_row)
 

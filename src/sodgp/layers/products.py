@@ -79,9 +79,7 @@ class SpreadRows(torch.autograd.Function):
         A = L_inv @ K
         S = torch.eye(A.shape[-2], dtype=A.dtype, device=A.device) - F @ F.mT
         ctx.save_for_backward(L_inv, A, w, F, S)
-        rows = A.unsqueeze(-3)
-        explained = [(S_g @ rows).mul_(rows).sum(-2) for S_g in S.split(_group(A), -3)]
-        return A.mT @ w, torch.cat(explained, -2).mT
+        return A.mT @ w, explained_variances(A, S)
 
     @staticmethod
     @once_differentiable
@@ -172,6 +170,12 @@ class OutputVariances(torch.autograd.Function):
             torch.as_tensor(grad_A).sum_to_size(A.shape),
             torch.cat(grad_W, -3).sum_to_size(W.shape),
         )
+
+
+def explained_variances(A: Tensor, S: Tensor) -> Tensor:
+    """A_n' S_p A_n for every row n and output p, [..., M, B] and [..., P, M, M] -> [..., B, P]; outputs in groups."""
+    rows = A.unsqueeze(-3)
+    return torch.cat([(S_g @ rows).mul_(rows).sum(-2) for S_g in S.split(_group(A), -3)], -2).mT
 
 
 def _group(A: Tensor) -> int:
