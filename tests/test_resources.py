@@ -70,6 +70,8 @@ def test_estimates_are_near_what_pytorch_counts(name, monkeypatch):
     fixed, per_row = resources.prediction_bytes(model._method, model.model_, model.n_predict_samples)
     estimate = fixed + len(NEW) * per_row
     assert 0.6 < estimate / held < 1.7
+    # Means alone take no more, and so the estimate holds for them, too.
+    assert peak(lambda: model.predict(NEW)) < 1.01 * held
 
 
 # ----- how much there is

@@ -44,12 +44,8 @@ def row_law(model: DeepGP, method: Inference, X_s: Tensor, y_s: Tensor, *, n_sam
 
     Parameters
     ----------
-    model : DeepGP
-        One model, without replicates.
-    method : Inference
-        That trained it.
-    X_s, y_s : Tensor of shape [1, M, D] and [1, M, P]
-        The subset; empty where the method has none.
+    model, method, X_s, y_s
+        As in `sodgp.functions.joint_law`.
     n_samples, seed : int
         Of the `SharedDraws` with which the law will be asked.
     """
