@@ -82,6 +82,23 @@ def test_the_mean_is_one_number_however_it_is_asked_for(name):
             assert_array_equal(other, mean)
 
 
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+@pytest.mark.parametrize("name", MODELS)
+def test_on_a_gpu_as_on_a_processor(name, tmp_path):
+    model = fitted(**MODELS[name], device="cuda")
+    mean, std = model.predict(NEW, return_std=True)
+    tolerance = 1e-3 if MODELS[name].get("dtype") == "float32" else 1e-8
+    assert_allclose(model.predict(NEW), mean, rtol=0, atol=1e-3 * tolerance)
+    assert_allclose(model.predict(NEW[:1]), mean[:1], rtol=0, atol=tolerance)
+    model.save(tmp_path / "model")
+    DeepGPRegressor.load(tmp_path / "model").set_params(device="cpu").save(tmp_path / "here")
+    here = DeepGPRegressor.load(tmp_path / "here")
+    assert not next(here.model_.parameters()).is_cuda
+    for ours, theirs in zip(here.predict(NEW, return_std=True), (mean, std), strict=True):
+        assert_allclose(ours, theirs, rtol=0, atol=tolerance)
+
+
 def test_one_subset_serves_all_chunks_and_further_predictions(drawn, monkeypatch):
     model = fitted()
     drawn.clear()
