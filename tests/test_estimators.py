@@ -154,10 +154,10 @@ def test_restarts_with_small_batches_are_compared_over_more_rows():
 
 
 def test_restarts_survive_where_that_bound_cannot_be_had(monkeypatch):
-    def fails(*_):
+    def fails(*_, **__):
         raise NumericalError("K_SS is singular")
 
-    for bound_of in (fails, lambda *_: float("nan")):
+    for bound_of in (fails, lambda *_, **__: float("nan")):
         monkeypatch.setattr("sodgp.training.run.bound_of", bound_of)
         model = make(n_restarts=2, batch_size=15).fit(X, Y)
         assert np.isfinite(model.restart_bounds_).all()

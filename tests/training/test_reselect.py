@@ -18,7 +18,7 @@ from sodgp.record_fields import decode_history
 from sodgp.replicates import fit_replicates
 from sodgp.subset import KMeans, Leverage
 from sodgp.training import reselect
-from sodgp.training.carry import Subset, carried
+from sodgp.training.carry import Subset, carried, put
 from sodgp.training.reselect import Reselection, aligned
 
 RNG = np.random.default_rng(0)
@@ -67,7 +67,7 @@ def moved(model, X_t, y_t, old, new):
     kept = torch.tensor([places.get(int(row), -1) for row in new])
     for name, parameters in carried(model, Subset(X_t[old], y_t[old]), Subset(X_t[new], y_t[new]), kept).items():
         other = copy.deepcopy(model)
-        reselect._set(other, parameters)
+        put(other, parameters)
         yield name, other
 
 
@@ -217,6 +217,21 @@ def test_a_failure_leaves_the_subset_as_it_is(monkeypatch, error):
     model = DeepGPRegressor(subset="random", reselect_every=10, **FAST).fit(X, Y)
     assert model.history_.reselections == []
     assert_array_equal(model.subset_indices_, DeepGPRegressor(subset="random", **FAST).fit(X, Y).subset_indices_)
+
+
+def test_a_selection_that_fails_leaves_the_subset_as_it_is():
+    class Fails(KMeans):
+        calls = 0
+
+        def select(self, *arguments, **options):
+            Fails.calls += 1
+            if Fails.calls > 1:
+                raise torch.linalg.LinAlgError("no")
+            return super().select(*arguments, **options)
+
+    model = DeepGPRegressor(subset=Fails(), reselect_every=10, **FAST).fit(X, Y)
+    assert Fails.calls == 3
+    assert model.history_.reselections == []
 
 
 def test_single_precision_and_other_couplings():

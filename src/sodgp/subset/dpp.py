@@ -13,6 +13,7 @@ from torch import Generator, Tensor
 
 from sodgp.covariance import covariance, variance
 from sodgp.errors import ConfigurationError
+from sodgp.linalg import Jitter, cholesky
 from sodgp.subset.base import all_rows, check_request, kernel_or_default, take_distinct
 from sodgp.subset.greedy_variance import GreedyVariance
 
@@ -203,7 +204,8 @@ def swap_chain(
         rows = torch.cat([members, proposal])
         K_rows = covariance(kernel, X[rows], X[rows]).to(torch.float64)
         K_rows.diagonal().add_(jitter)
-        A = torch.cholesky_inverse(torch.linalg.cholesky(K_rows[:M, :M])).cpu().numpy()
+        L = cholesky(K_rows[:M, :M], Jitter(0.0), what="the kernel of the selected rows")
+        A = torch.cholesky_inverse(L).cpu().numpy()
         K = K_rows.cpu().numpy()
         position = np.arange(M)  # of each member among the rows
         for step, (j, key) in enumerate(zip(place, proposal_keys, strict=True)):

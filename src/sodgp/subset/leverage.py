@@ -11,7 +11,7 @@ from torch import Generator, Tensor
 
 from sodgp.covariance import covariance, variance
 from sodgp.errors import ConfigurationError
-from sodgp.linalg import inverse_triangular
+from sodgp.linalg import Jitter, cholesky, inverse_triangular
 from sodgp.subset.base import all_rows, check_request, check_rows, kernel_or_default, row_chunks, take_distinct
 
 _SMALLEST_RIDGE = 1e-10  # of the mean variance; below it K + ridge I cannot be factorised safely
@@ -205,7 +205,7 @@ def _scores_given(
 
 def _whitener(K: Float[Tensor, "s s"], noise: Float[Tensor, " s"]) -> Float[Tensor, "s s"]:
     """L^-1 for the lower Cholesky factor L of K + diag(noise)."""
-    return inverse_triangular(torch.linalg.cholesky(K + noise.diag()))
+    return inverse_triangular(cholesky(K + noise.diag(), Jitter(0.0), what="K + noise of the selection"))
 
 
 def _inclusion(scores: Float[Tensor, " n"], expected: int) -> Float[Tensor, " n"]:

@@ -45,6 +45,15 @@ Parameters = list[tuple[Tensor, Tensor]]
 
 
 @torch.no_grad()
+def put(model: DeepGP, parameters: Parameters, index: int | None = None) -> DeepGP:
+    """Give the model these parameters of q, or one of its replicates; the same model."""
+    for layer, (m, C) in zip(model.layers, parameters, strict=True):
+        (layer.q_mean if index is None else layer.q_mean[index]).copy_(m)
+        (layer.q_factor if index is None else layer.q_factor[index]).copy_(C)
+    return model
+
+
+@torch.no_grad()
 def carried(
     model: DeepGP, old: Subset, new: Subset, kept: Tensor, v_old: Tensor | None = None, v_new: Tensor | None = None
 ) -> dict[str, Parameters]:

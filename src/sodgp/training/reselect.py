@@ -17,17 +17,16 @@ import torch
 from gpytorch.kernels import Kernel, ScaleKernel
 from torch import Tensor
 
-from sodgp.draws import FreshDraws
 from sodgp.errors import NumericalError
-from sodgp.inference.base import Batch, Inference, bound
+from sodgp.inference.base import Batch, Inference
 from sodgp.model import DeepGP
 from sodgp.subset import KMeans, Selector
 from sodgp.training.batches import Batcher
-from sodgp.training.carry import Parameters, Subset, carried
+from sodgp.training.carry import Parameters, Subset, carried, put
+from sodgp.training.comparison import bound_at, compared_rows
 from sodgp.training.history import History
 from sodgp.training.stacking import Problem, unstack
 from sodgp.training.steps import Step
-from sodgp.training.warm import MAX_ROWS
 
 logger = logging.getLogger("sodgp")
 _GRID = 2.0**14  # kernel parameters of a selection, before their constraints, are multiples of its inverse
@@ -158,11 +157,11 @@ class Reselector:
     def _move(self, each: _Replicate, model: DeepGP) -> _Move | None:
         """The best way to a new subset, without taking it; None where the way cannot be computed."""
         X, y = each.X.double(), each.y.double()
-        chosen = self.plan.select(X, y, len(each.chosen), model.layers[0].kernel, each.generator)
-        rows, kept = aligned(each.chosen, chosen)
-        old, new = (Subset(X[r.to(X.device)], y[r.to(X.device)]) for r in (each.chosen, rows))
-        n_changed = int((kept < 0).sum())
         try:
+            chosen = self.plan.select(X, y, len(each.chosen), model.layers[0].kernel, each.generator)
+            rows, kept = aligned(each.chosen, chosen)
+            old, new = (Subset(X[r.to(X.device)], y[r.to(X.device)]) for r in (each.chosen, rows))
+            n_changed = int((kept < 0).sum())
             before = self._bound(each, model, each.chosen)
             entry = {"bound_before": before, "bound_after": before, "n_changed": 0, "variant": ""}
             tried = [_Move(each.chosen, [], entry)]
@@ -170,8 +169,7 @@ class Reselector:
                 trial = copy.deepcopy(model)
                 tried = []
                 for name, parameters in carried(copy.deepcopy(model).double(), old, new, kept.to(X.device)).items():
-                    _set(trial, parameters)
-                    after = self._bound(each, trial, rows)
+                    after = self._bound(each, put(trial, parameters), rows)
                     entry = {"bound_before": before, "bound_after": after, "n_changed": n_changed, "variant": name}
                     tried.append(_Move(rows, parameters, entry))
         except (NumericalError, torch.linalg.LinAlgError) as error:  # type: ignore[attr-defined]
@@ -182,14 +180,12 @@ class Reselector:
 
     def _bound(self, each: _Replicate, model: DeepGP, chosen: Tensor) -> float:
         """The bound with this subset, always at the same random numbers and, but for S, the same rows."""
-        device, dtype = each.X.device, each.X.dtype
         outside = each.order[~torch.isin(each.order, chosen)]
-        part = outside[: max(self.batcher.batch_rows, MAX_ROWS)]
-        X_s, y_s, X_b, y_b = (t[rows.to(device)].unsqueeze(0) for rows in (chosen, part) for t in (each.X, each.y))
-        generator = torch.Generator(device).manual_seed(each.seed)
-        draws = FreshDraws(generator, self.n_samples, dtype=dtype, device=device)
+        part = compared_rows(outside, self.batcher.batch_rows)
+        sides = (rows.to(each.X.device) for rows in (chosen, part))
+        X_s, y_s, X_b, y_b = (t[rows].unsqueeze(0) for rows in sides for t in (each.X, each.y))
         batch = Batch(X_s, y_s, X_b, y_b, scale=len(outside) / len(part))
-        return float(bound(self.inference.terms(model, batch, draws)))
+        return bound_at(model, self.inference, batch, n_samples=self.n_samples, seed=each.seed)
 
     def _place(self, index: int, chosen: Tensor) -> None:
         each, data = self._replicates[index], self.batcher.data
@@ -202,7 +198,7 @@ class Reselector:
 
     def _write(self, index: int, move: _Move) -> None:
         self._place(index, move.rows)
-        _set(self.model, move.parameters, index if len(self.singles) > 1 else None)
+        put(self.model, move.parameters, index if len(self.singles) > 1 else None)
 
 
 class _Replicate:
@@ -242,12 +238,6 @@ def aligned(old: Tensor, new: Tensor) -> tuple[Tensor, Tensor]:
     rows = old.clone()
     rows[~stays] = new[~torch.isin(new, old)]
     return rows, torch.where(stays, torch.arange(len(old), device=old.device), -1)
-
-
-def _set(model: DeepGP, parameters: Parameters, index: int | None = None) -> None:
-    for layer, (m, C) in zip(model.layers, parameters, strict=True):
-        (layer.q_mean if index is None else layer.q_mean[index]).copy_(m)
-        (layer.q_factor if index is None else layer.q_factor[index]).copy_(C)
 
 
 def _lengthscales(kernel: Kernel) -> Tensor:

@@ -20,6 +20,7 @@ from sodgp.inference.base import Inference
 from sodgp.inference.sghmc import StochasticGradientHMC
 from sodgp.model import DeepGP
 from sodgp.training.batches import Batcher
+from sodgp.training.comparison import bound_of
 from sodgp.training.held_out import HeldOut
 from sodgp.training.history import Callback, History
 from sodgp.training.journal import CheckpointJournal, Plan
@@ -31,7 +32,7 @@ from sodgp.training.sampling import SamplingStep
 from sodgp.training.schedule import Factor, Schedule
 from sodgp.training.stacking import Problem, stack, stack_data, unstack
 from sodgp.training.steps import CapturedStep, EagerStep, Step, warn_of_no_recording
-from sodgp.training.warm import bound_of, warm
+from sodgp.training.warm import warm
 
 __all__ = ["Settings", "fit"]
 
@@ -156,7 +157,14 @@ def fit(inference: Inference, problems: Sequence[Problem], settings: Settings) -
             for single, problem in zip(singles, problems, strict=True):
                 # A number to compare by, not worth losing what was trained.
                 with suppress(NumericalError, torch.linalg.LinAlgError):  # type: ignore[attr-defined]
-                    value = bound_of(single, inference, problem.data, 0, settings.n_samples)
+                    value = bound_of(
+                        single,
+                        inference,
+                        problem.data,
+                        batch_rows=settings.batch_rows,
+                        n_samples=settings.n_samples,
+                        seed=0,
+                    )
                     single.final_bound = value if math.isfinite(value) else None
         return [(single.requires_grad_(False).eval(), h) for single, h in zip(singles, histories, strict=True)]
 
@@ -208,7 +216,15 @@ def _initial_model(inference: Inference, problem: Problem, settings: Settings) -
     model = inference.build(problem.architecture, problem.data, generator).to(settings.device)
     if problem.start is None:
         return model
-    return warm(model, problem.start, inference, problem.data, problem.seed, settings.n_samples)
+    return warm(
+        model,
+        problem.start,
+        inference,
+        problem.data,
+        batch_rows=settings.batch_rows,
+        n_samples=settings.n_samples,
+        seed=problem.seed,
+    )
 
 
 def training_step(

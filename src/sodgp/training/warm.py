@@ -9,22 +9,21 @@ from __future__ import annotations
 import copy
 import logging
 import math
+from collections.abc import Callable
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from sodgp.draws import FreshDraws
 from sodgp.errors import ConfigurationError, NumericalError
-from sodgp.inference.base import Batch, Inference, TrainingSet, bound
+from sodgp.inference.base import Inference, TrainingSet
 from sodgp.model import DeepGP
-from sodgp.training.carry import Subset, carried, label_noise_of_rows
+from sodgp.training.carry import Subset, carried, label_noise_of_rows, put
+from sodgp.training.comparison import bound_of
 
 logger = logging.getLogger("sodgp")
 WARM_METHODS = ("sod", "dsvi")
 """Methods that can begin where an earlier fit ended."""
-# Rows of the rest, at most, in the bounds that choose between variants of the carried q.
-MAX_ROWS = 2000
 
 
 class Start(NamedTuple):
@@ -35,7 +34,16 @@ class Start(NamedTuple):
 
 
 @torch.no_grad()
-def warm(model: DeepGP, start: Start, inference: Inference, data: TrainingSet, seed: int, n_samples: int) -> DeepGP:
+def warm(
+    model: DeepGP,
+    start: Start,
+    inference: Inference,
+    data: TrainingSet,
+    *,
+    batch_rows: int,
+    n_samples: int,
+    seed: int,
+) -> DeepGP:
     """Give a new model the parameters of a trained one.
 
     Parameters
@@ -46,10 +54,12 @@ def warm(model: DeepGP, start: Start, inference: Inference, data: TrainingSet, s
     inference : Inference
     data : TrainingSet
         Without replicates.
-    seed : int
-        Of the draws that compare the ways to carry q over.
+    batch_rows : int
+        Rows of the rest that a step sees.
     n_samples : int
-        Monte Carlo samples T of that comparison.
+        Monte Carlo samples T of the bounds that compare the ways to carry q over.
+    seed : int
+        Of their rows and draws.
 
     Returns
     -------
@@ -64,7 +74,11 @@ def warm(model: DeepGP, start: Start, inference: Inference, data: TrainingSet, s
     old = copy.deepcopy(start.model).to(model.likelihood.raw_noise.device)
     _copy_parameters(old, model, but_q=inference.uses_subset)
     if inference.uses_subset:
-        _carry(old, start.subset, model, inference, data, seed, n_samples)
+
+        def judged(trial: DeepGP) -> float:
+            return bound_of(trial, inference, data, batch_rows=batch_rows, n_samples=n_samples, seed=seed)
+
+        _carry(old, start.subset, model, data, judged)
     return model
 
 
@@ -95,26 +109,24 @@ def _copy_parameters(old: DeepGP, new: DeepGP, *, but_q: bool) -> None:
         ours[name].copy_(theirs[name])
 
 
-def _carry(
-    old: DeepGP, subset: Subset, model: DeepGP, inference: Inference, data: TrainingSet, seed: int, n_samples: int
-) -> None:
+def _carry(old: DeepGP, subset: Subset, model: DeepGP, data: TrainingSet, judged: Callable[[DeepGP], float]) -> None:
     """The best of the ways to carry q(F_S) over to the rows of `data`; q stays as it was built where none works."""
     device = model.likelihood.raw_noise.device
     # The same rows in the same order: q itself, to the last bit and with the same signs in its factors.
     if torch.equal(subset.X, data.X_s) and torch.equal(subset.y, data.y_s):
-        _set(model, [(layer.q_mean, layer.q_factor) for layer in old.layers])
+        put(model, [(layer.q_mean, layer.q_factor) for layer in old.layers])
         return
     before, after = (Subset(*(t.double().to(device) for t in pair)) for pair in (subset, (data.X_s, data.y_s)))
     try:
         noises = [label_noise_of_rows(each.double()) for each in (old, copy.deepcopy(model))]
         variants = carried(old, before, after, matching_rows(before, after), *noises)
-        tried = [(_bound_at(model, q, inference, data, seed, n_samples), q) for q in variants.values()]
+        tried = [(judged(put(copy.deepcopy(model), q)), q) for q in variants.values()]
     except (NumericalError, torch.linalg.LinAlgError) as error:  # type: ignore[attr-defined]
         logger.info("q(F_S) could not be carried over and begins anew: %s", error)
         return
     best = max(((value, q) for value, q in tried if math.isfinite(value)), key=lambda pair: pair[0], default=None)
     if best is not None:
-        _set(model, best[1])
+        put(model, best[1])
 
 
 def kept_directions(old: DeepGP, weights: list[Tensor]) -> list[Tensor]:
@@ -136,39 +148,3 @@ def matching_rows(old: Subset, new: Subset) -> Tensor:
     rows = {tuple(row): position for position, row in reversed(list(enumerate(torch.cat(old, -1).tolist())))}
     found = [rows.pop(tuple(row), -1) for row in torch.cat(new, -1).tolist()]
     return torch.tensor(found, dtype=torch.int64, device=new.X.device)
-
-
-def _bound_at(
-    model: DeepGP, q: list[tuple[Tensor, Tensor]], inference: Inference, data: TrainingSet, seed: int, n_samples: int
-) -> float:
-    """The bound of the model with these parameters of q."""
-    trial = copy.deepcopy(model)
-    _set(trial, q)
-    return bound_of(trial, inference, data, seed, n_samples)
-
-
-@torch.no_grad()
-def bound_of(model: DeepGP, inference: Inference, data: TrainingSet, seed: int, n_samples: int) -> float:
-    """The bound, or what was trained in its place, at up to 2,000 rows of the rest and fixed random numbers.
-
-    Parameters
-    ----------
-    model, inference, data, seed, n_samples
-        As in `warm`.
-    """
-    noise = model.likelihood.raw_noise
-    rows = min(MAX_ROWS, data.n_rest)
-    parts = [data.X_s, data.y_s, data.X_r[:rows], data.y_r[:rows]]
-    parts += [] if data.precision_r is None else [data.precision_r[:rows]]
-    X_s, y_s, X_b, y_b, *precision = (part.to(noise.device).unsqueeze(0) for part in parts)
-    draws = FreshDraws(
-        torch.Generator(noise.device).manual_seed(seed), n_samples, dtype=noise.dtype, device=noise.device
-    )
-    batch = Batch(X_s, y_s, X_b, y_b, data.n_rest / rows if rows else 0.0, *precision)
-    return float(bound(inference.terms(model, batch, draws)))
-
-
-def _set(model: DeepGP, q: list[tuple[Tensor, Tensor]]) -> None:
-    for layer, (m, C) in zip(model.layers, q, strict=True):
-        layer.q_mean.copy_(m)
-        layer.q_factor.copy_(C)
