@@ -357,6 +357,18 @@ def test_one_row_has_no_intervals(go, table):
     assert "Report on 1 row written" in go("report", "m", "one.csv").stderr
 
 
+@pytest.mark.parametrize("bootstrap", [0, 100])
+def test_a_score_that_does_not_exist_is_a_dash_and_null(go, table, bootstrap):
+    go("fit", "data.csv", "--target", "y", "--out", "m", "--quiet", *QUICK)
+    table[:1].assign(y=table["y"].mean()).to_csv("one.csv", index=False)
+    text = go("evaluate", "m", "one.csv", "--bootstrap", bootstrap).stdout
+    assert "nan" not in text
+    assert "inf" not in text
+    scores = json.loads(go("evaluate", "m", "one.csv", "--json", "--bootstrap", bootstrap).stdout)["targets"]["y"]
+    assert scores["r2"]["value"] is None
+    assert scores["rmse"]["value"] >= 0
+
+
 def test_evaluate_needs_the_target(go, table):
     go("fit", "data.csv", "--target", "y", "--out", "m", "--quiet", *QUICK)
     table.drop(columns="y").to_csv("new.csv", index=False)

@@ -123,6 +123,13 @@ def test_one_row_has_no_intervals():
     assert np.isfinite([score.low for score in made(2).scores().values()]).all()
 
 
+def test_where_all_targets_are_the_training_mean_there_is_nothing_to_explain(model):
+    mean = Y[:40].mean(0, keepdims=True)
+    scores = evaluate(model, X[:1], mean).scores()
+    assert np.isnan(scores["r2"].value)
+    assert np.isfinite(scores["rmse"].value)
+
+
 @pytest.mark.parametrize(
     ("X_bad", "y_bad", "message"),
     [
@@ -146,6 +153,11 @@ def test_bad_input(model, X_bad, y_bad, message):
     for check in (evaluate, observed):
         with pytest.raises(InputError, match=message):
             check(model, X_bad, y_bad)
+
+
+def test_inputs_may_be_tensors_that_want_gradients(model):
+    with_gradients = torch.tensor(X[40:], requires_grad=True)
+    assert evaluate(model, with_gradients, Y[40:]).scores() == evaluate(model, X[40:], Y[40:]).scores()
 
 
 def test_targets_come_as_frames_lists_and_tensors(model):

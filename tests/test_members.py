@@ -8,6 +8,7 @@ import pickle
 import numpy as np
 import pandas as pd
 import pytest
+import scipy.sparse
 from gpytorch.kernels import RBFKernel, ScaleKernel
 
 from sodgp import DeepGPEnsemble, DeepGPRegressor, fit_replicates
@@ -16,6 +17,7 @@ from sodgp.errors import (
     CheckpointError,
     ConfigurationError,
     InputError,
+    InputTypeError,
     ModelFileError,
     NumericalError,
     ResourceError,
@@ -191,6 +193,19 @@ def test_a_seed_gives_the_same_draws(three):
     draws = [three.sample_y(NEW, n_samples=5, random_state=seed) for seed in (1, 1, 2)]
     np.testing.assert_array_equal(draws[0], draws[1])
     assert not np.array_equal(draws[0], draws[2])
+
+
+@pytest.mark.parametrize("bad", [None, 3.0, scipy.sparse.csr_array(NEW), NEW[:, :1], NEW * np.nan])
+def test_bad_rows_are_refused_as_by_one_model(three, bad):
+    for ask in (three, three.members_[0]):
+        with pytest.raises((InputError, InputTypeError)):
+            ask.predict_distribution(bad)
+
+
+def test_a_bad_number_of_samples_is_named(three):
+    model = copy.copy(three).set_params(n_predict_samples="x")
+    with pytest.raises(ConfigurationError, match="n_predict_samples"):
+        model.predict_distribution(NEW)
 
 
 def test_draws_come_from_all_members(three):

@@ -15,8 +15,26 @@ from sodgp.validation import (
     check_integer,
     check_positive,
     check_predict_data,
+    cpu_threads,
     resolve_device,
 )
+
+
+def test_blocks_that_overlap_leave_the_number_of_threads_as_it_was(monkeypatch):
+    monkeypatch.setattr("os.cpu_count", lambda: 8)
+    before = torch.get_num_threads()
+    first, second = cpu_threads(before + 1), cpu_threads(before + 2)
+    first.__enter__()
+    second.__enter__()
+    assert torch.get_num_threads() == before + 2
+    first.__exit__(None, None, None)
+    second.__exit__(None, None, None)
+    assert torch.get_num_threads() == before
+    with cpu_threads(before + 1):
+        with cpu_threads(before + 2):
+            pass
+        assert torch.get_num_threads() == before + 1
+    assert torch.get_num_threads() == before
 
 
 @pytest.mark.parametrize("value", [3, np.int32(3), np.int64(3)])

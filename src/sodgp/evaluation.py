@@ -16,6 +16,7 @@ from sodgp.errors import InputError
 from sodgp.estimators import DeepGPRegressor
 from sodgp.predictive import GaussianMixture, tail_probability
 from sodgp.summary import target_names
+from sodgp.validation import without_tensors
 
 __all__ = ["Evaluation", "Score", "evaluate", "joined", "observed"]
 
@@ -171,7 +172,8 @@ _RULES: dict[str, Callable[[FloatArray], Any]] = {
     "nlpp": lambda m: m[0],
     "rmse": lambda m: np.sqrt(m[1]),
     "mae": lambda m: m[2],
-    "r2": lambda m: 1 - m[1] / np.maximum(m[10], np.finfo(np.float64).tiny),
+    # Not a number where every target is the training mean: there is nothing to explain.
+    "r2": lambda m: 1 - m[1] / np.where(m[10] > 0, m[10], np.nan),
     "crps": lambda m: m[3],
     "coverage_50": lambda m: m[4],
     "coverage_80": lambda m: m[5],
@@ -217,7 +219,7 @@ def evaluate(model: Any, X: Any, y: Any, *, targets: Sequence[str] | None = None
     truth = observed(model, X, y)
     if len(names) != truth.shape[1]:
         raise InputError(f"targets has {len(names)} names, but the model has {truth.shape[1]} targets.")
-    rows = X.iloc if hasattr(X, "iloc") else np.asarray(X)
+    rows = X.iloc if hasattr(X, "iloc") else np.asarray(without_tensors(X))
     parts: list[list[FloatArray]] = []
     for start in range(0, len(truth), _CHUNK_ROWS):
         chunk = slice(start, start + _CHUNK_ROWS)

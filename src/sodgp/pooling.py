@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from sodgp.errors import NumericalError
 from sodgp.option_checks import checked_spread
 from sodgp.predictive import GaussianMixture
+from sodgp.validation import check_predict_data
 
 __all__ = [
     "Together",
@@ -194,7 +195,9 @@ class Together(NamedTuple):
 
     def predict_distribution(self, X: Any, *, latent: bool) -> GaussianMixture:
         """As `DeepGPRegressor.predict_distribution`; room for all components is asked for first."""
-        self.members[0]._check_room(len(X), latent=latent, members=len(self.members))
+        self.members[0]._check_room(
+            len(check_predict_data(self.members[0], X)), latent=latent, members=len(self.members)
+        )
         return pooled_mixture((m.predict_distribution(X, latent=latent) for m in self.members), self.spread)
 
     def sample_y(self, X: Any, n_samples: int, seed: int, *, latent: bool) -> FloatArray:

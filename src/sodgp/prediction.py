@@ -217,7 +217,8 @@ class Predictions(Fitted):
 
     def _check_room(self, n_rows: int, *, latent: bool, members: int = 1) -> None:
         """Raise ResourceError where the components of so many rows would not fit into memory."""
-        components = members * self.n_predict_samples * (1 if latent else self.model_.n_noise_levels)
+        count = check_integer("n_predict_samples", self.n_predict_samples, minimum=1)
+        components = members * count * (1 if latent else self.model_.n_noise_levels)
         # Means and variances of all components; for a moment twice, when the chunks or members are put together.
         memory.require_memory(
             32.0 * components * n_rows * self.model_.n_outputs,

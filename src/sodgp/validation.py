@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import math
 import os
+import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from numbers import Real
 from typing import Any
 
@@ -27,7 +29,7 @@ def check_fit_data(estimator: Any, X: Any, y: Any) -> tuple[FloatArray, FloatArr
     InputError
         For NaN or infinity (naming columns and rows), text columns (naming them), empty data and unequal lengths.
     """
-    X, y = _plain(X), _plain(y)
+    X, y = without_tensors(X), without_tensors(y)
     _refuse_text(X, "X")
     _refuse_text(y, "y")
     try:
@@ -53,7 +55,7 @@ def check_predict_data(estimator: Any, X: Any) -> FloatArray:
     InputError
         As `check_fit_data`, and for other columns than at fit.
     """
-    X = _plain(X)
+    X = without_tensors(X)
     _refuse_text(X, "X")
     try:
         return validate_data(estimator, X, dtype=np.float64, order="C", reset=False)
@@ -72,7 +74,7 @@ def check_noise_variance(values: Any, shape: tuple[int, ...]) -> FloatArray:
         For another shape, text, and values that are negative or not finite.
     """
     try:
-        array = np.asarray(_plain(values), dtype=np.float64)
+        array = np.asarray(without_tensors(values), dtype=np.float64)
     except (TypeError, ValueError) as error:
         raise InputError(f"noise_variance must hold numbers only: {error}") from error
     if array.ndim == 1:
@@ -158,6 +160,18 @@ def resolve_device(device: Any) -> torch.device:
     return resolved
 
 
+@dataclass
+class _Threads:
+    """PyTorch's number of threads belongs to the process: who has changed it, and what it was."""
+
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    blocks: int = 0
+    outside: int = 1
+
+
+_THREADS = _Threads()
+
+
 @contextmanager
 def cpu_threads(count: int | None) -> Iterator[None]:
     """Let PyTorch use `count` threads on the CPU inside the block; None leaves its setting as it is.
@@ -169,14 +183,21 @@ def cpu_threads(count: int | None) -> Iterator[None]:
     if count is None or count == before:
         yield
         return
-    torch.set_num_threads(count)
+    with _THREADS.lock:
+        _THREADS.blocks += 1
+        if _THREADS.blocks == 1:
+            _THREADS.outside = before
+        torch.set_num_threads(count)
     try:
         yield
     finally:
-        torch.set_num_threads(before)
+        with _THREADS.lock:
+            _THREADS.blocks -= 1
+            # Blocks of other threads may overlap this one, and "before" be theirs.
+            torch.set_num_threads(before if _THREADS.blocks else _THREADS.outside)
 
 
-def _plain(data: Any) -> Any:
+def without_tensors(data: Any) -> Any:
     """Torch tensors as NumPy arrays; everything else as it is."""
     return data.detach().cpu().numpy() if isinstance(data, torch.Tensor) else data
 

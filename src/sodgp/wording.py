@@ -36,13 +36,15 @@ def counted(count: int, what: str) -> str:
 
 
 def number(key: str, value: float) -> str:
-    """A score as text: shares in per cent, the rest with four digits.
+    """A score as text: shares in per cent, the rest with four digits; a dash where there is none.
 
     Examples
     --------
     >>> number("coverage_90", 0.9111), number("rmse", 53.214), number("nlpp", -0.12345)
     ('91.1 %', '53.21', '-0.123')
     """
+    if math.isnan(value):
+        return "-"
     if key.startswith("coverage"):
         return f"{100 * value:.1f} %"
     if abs(value) >= 1e4:

@@ -14,13 +14,14 @@ def as_dictionary(evaluation: Evaluation, n_bootstrap: int) -> dict[str, Any]:
     targets: dict[str, Any] = {}
     for index, name in enumerate(evaluation.targets):
         found = evaluation.scores(index, n_bootstrap=n_bootstrap)
-        targets[name] = {key: _plain(score) if n_bootstrap else {"value": score.value} for key, score in found.items()}
+        targets[name] = {key: _plain(score, *(("low", "high") if n_bootstrap else ())) for key, score in found.items()}
     return {"rows": len(evaluation), "bootstrap": n_bootstrap, "interval": 0.95, "targets": targets}
 
 
-def _plain(score: Score) -> dict[str, float | None]:
-    """Value, low and high; JSON has no nan."""
-    return {name: None if math.isnan(value) else value for name, value in vars(score).items()}
+def _plain(score: Score, *ends: str) -> dict[str, float | None]:
+    """The value and these of its ends; JSON has neither nan nor infinity."""
+    numbers = {name: getattr(score, name) for name in ("value", *ends)}
+    return {name: value if math.isfinite(value) else None for name, value in numbers.items()}
 
 
 def print_scores(evaluation: Evaluation, n_bootstrap: int) -> None:
