@@ -8,6 +8,7 @@ import sys
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 from matplotlib.figure import Figure
 
 from sodgp import DeepGPRegressor, plots
@@ -93,6 +94,29 @@ def test_hidden_layers(model, ax):
     assert values.shape == (6, 30, 1)
     # A row's draw depends on that row alone.
     np.testing.assert_allclose(plots.hidden_draws(model, x[:3, None], 1, 6), values[:, :3], atol=1e-9)
+
+
+@pytest.mark.parametrize("options", [{"coupling": "marginal"}, {"coupling": "joint"}, {"inference": "dsvi"}])
+def test_hidden_draws_are_those_that_predictions_use(options):
+    from sodgp.draws import SharedDraws
+    from sodgp.layers.subset import Points
+
+    model = DeepGPRegressor(max_iter=3, subset_size=8, random_state=0, **options).fit(x[:, None], np.sign(x))
+    values, drawn = plots.hidden_draws(model, x[:4, None], 1, 6), []
+    propagate = model.model_.layers[0].propagate
+
+    def noted(*arguments):
+        drawn.append(propagate(*arguments)[0])
+        return drawn[-1], torch.zeros(())
+
+    model.model_.layers[0].propagate = noted
+    rows = model._scaled_rows(x[:4, None])
+    with torch.no_grad():
+        model._method.predict(
+            model.model_, model._X_s, model._y_s, rows[None], SharedDraws(model._predict_seed, 6, dtype=rows.dtype)
+        )
+    assert isinstance(drawn[0], Points)
+    np.testing.assert_allclose(values, drawn[0].rest.numpy(), atol=1e-12)
 
 
 def test_the_current_axes_are_the_default(model):

@@ -179,6 +179,13 @@ def test_the_exact_gp_learns():
     assert cell.results["rmse"] < 0.5 * np.std(Split.of(load("tiny"), 0).y_test)
 
 
+def test_a_fit_of_gpytorch_reports_its_first_step():
+    """The first that is told later is a fit that goes on."""
+    said = []
+    cells_of("gpytorch", protocol="default", report=lambda iteration, _: said.append(iteration))
+    assert said[0] == 1
+
+
 def test_gpytorch_with_its_tutorials_settings():
     (cell,) = cells_of("gpytorch", protocol="default")
     assert cell.settings["options"]["learning_rate"] == 0.01

@@ -194,6 +194,12 @@ def test_new_observations_are_learned_by_a_warm_refit(one):
     assert longer.estimators[0].subset_size == 16
 
 
+def test_a_short_refit_holds_no_rows_out():
+    model = make(estimator=small(validation_fraction=0.25, subset_size=8))
+    longer = model.condition_on_observations(POINTS[0], Y[:2, :1])
+    assert [e.validation_fraction for e in longer.estimators] == [None]
+
+
 def test_fantasies_are_models_of_their_own(one):
     torch.manual_seed(0)
     sampler = SobolQMCNormalSampler(torch.Size([3]), seed=0)

@@ -75,7 +75,7 @@ def _fit(split: Split, options: dict[str, Any], seed: int, device: torch.device,
             loss = -mll(model(X[rows]), y[rows])
             loss.backward()
             optimizer.step()
-        if iteration % LOGGED_EVERY == 0 or iteration == last:
+        if iteration in (1, last) or iteration % LOGGED_EVERY == 0:
             report(iteration, last)
         if is_recorded(iteration, every, last):
             began = time.perf_counter()

@@ -78,6 +78,14 @@ class SubsetOfData:
     name: str = "sod"
     uses_subset: bool = True
 
+    @property
+    def row_coupling(self) -> str:
+        """The coupling of rows that are predicted one by one.
+
+        A row has one marginal under ``"joint"`` and ``"ancestral"`` coupling, and the latter looks at each row alone.
+        """
+        return "ancestral" if self.coupling == "joint" else self.coupling
+
     def build(self, architecture: Architecture, data: TrainingSet | None, generator: torch.Generator) -> DeepGP:
         """A model at its initial values."""
         start, size = architecture.initialization, architecture.size
@@ -193,12 +201,8 @@ class SubsetOfData:
         return rest
 
     def predict(self, model: DeepGP, X_s: Tensor, y_s: Tensor, X: Tensor, draws: Draws) -> tuple[Tensor, Tensor]:
-        """Eq. (prediction): test rows take the batch's place; one Gaussian for each sample.
-
-        A row has one marginal under ``"joint"`` and ``"ancestral"`` coupling, and the latter looks at each row alone.
-        """
-        coupling = "ancestral" if self.coupling == "joint" else self.coupling
-        points, _ = model.propagate(Points(X_s, X), draws, coupling)
+        """Eq. (prediction): test rows take the batch's place; one Gaussian for each sample."""
+        points, _ = model.propagate(Points(X_s, X), draws, self.row_coupling)
         last = model.last.label_informed(points, y_s, label_noise(model, X_s))
         return last.mean, last.variance
 

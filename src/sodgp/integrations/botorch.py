@@ -327,7 +327,7 @@ class DeepGPModel(Model):
         if warm:
             # A short refit neither moves the subset nor watches held-out rows.
             changes |= {"warm_start": True, "max_iter": self.refit_iter, "reselect_every": None}
-        if len(parents) > 1:
+        if warm or len(parents) > 1:
             changes["validation_fraction"] = None
         # The very same objects for all: copies of callbacks, kernels and selectors would count as other options.
         changes |= {name: getattr(self.template, name) for name in ("callbacks", "kernel", "subset", "initialization")}

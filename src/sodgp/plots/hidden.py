@@ -205,11 +205,12 @@ def hidden_draws(model: DeepGPRegressor, X: ArrayLike, layer: int, n_samples: in
     rows = model._scaled_rows(X)
     draws = SharedDraws(model._predict_seed, n_samples, dtype=rows.dtype, device=rows.device)
     points = Points(model._anchors(rows)[0], rows.unsqueeze(0))
+    coupling = getattr(model._method, "row_coupling", "marginal")
     with torch.no_grad(), cpu_threads(model.n_threads):
         for stage in hidden[:layer]:
             posterior = getattr(stage, "posterior_draws", None)
             if posterior is None:
-                points, _ = stage.propagate(points, draws, "ancestral")
+                points, _ = stage.propagate(points, draws, coupling)
             else:
                 # A sampled model: every draw has its own u, evenly spaced over those that were kept.
                 chosen = torch.arange(n_samples, device=rows.device) * len(posterior) // n_samples

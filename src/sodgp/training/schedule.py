@@ -11,6 +11,8 @@ from sodgp.errors import ConfigurationError
 __all__ = ["Schedule"]
 
 SCHEDULES = ("constant", "cosine")
+# Far below what moves a parameter, and far above where single precision ends: the rate may fall and be halved.
+_SMALLEST_RATE = 1e-30
 # A user's own schedule: from the iteration, counted from 1, to a factor of the learning rate.
 Factor = Callable[[int], float]
 
@@ -42,6 +44,10 @@ class Schedule:
     hold: float = 0.5
 
     def __post_init__(self) -> None:
+        if self.learning_rate < _SMALLEST_RATE:
+            raise ConfigurationError(
+                f"learning_rate={self.learning_rate!r} is below {_SMALLEST_RATE:g}: steps keep it in single precision."
+            )
         if not callable(self.kind) and self.kind not in SCHEDULES:
             raise ConfigurationError(f"schedule={self.kind!r} is unknown; choose one of {', '.join(SCHEDULES)}.")
 
