@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from sodgp.arrays import FloatArray
 from sodgp.data import paper_split, step
 from sodgp.estimators import DeepGPRegressor
 from sodgp.metrics import scores
@@ -19,7 +19,6 @@ from sodgp.terminal import progress, say
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-FloatArray = NDArray[np.float64]
 
 LAYERS = (1, 2, 3)
 STEP_TEST_ROWS = 200
@@ -86,7 +85,7 @@ def run(out: Path, seed: int = 0, *, max_iter: int | None = None) -> list[Outcom
     -------
     list of Outcome
     """
-    from sodgp.io import write_whole
+    from sodgp.atomic import write_whole
 
     out.mkdir(parents=True, exist_ok=True)  # a folder that cannot be written should not wait for the fits
     tasks = [step_task(seed), diabetes_task(seed)]
@@ -112,8 +111,8 @@ def diabetes_task(seed: int) -> Task:
 
     X, y = load_diabetes(return_X_y=True)
     train, test = paper_split(len(X), seed)
-    # Fewer and larger steps than the defaults, and a smaller subset: a demo is short.
-    options = {"max_iter": 400, "subset_size": 50, "learning_rate": 0.03}
+    # Fewer steps than the defaults, and a smaller subset: a demo is short.
+    options = {"max_iter": 400, "subset_size": 50}
     return Task("diabetes", X[train], y[train], X[test], y[test], options)
 
 

@@ -8,10 +8,11 @@ from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
+from sodgp.arrays import FloatArray
 from sodgp.checkpointing import check_seed_is_kept
 from sodgp.errors import ConfigurationError
 from sodgp.estimators import DeepGPRegressor
-from sodgp.pooling import FloatArray, Together, spread_of
+from sodgp.pooling import Together, spread_of
 from sodgp.prediction import as_said_now, refuse_both
 from sodgp.predictive import GaussianMixture
 from sodgp.replicates import fit_replicates

@@ -8,7 +8,6 @@ from __future__ import annotations
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
 
 from sodgp.checkpointing import plan_for
@@ -22,8 +21,6 @@ from sodgp.several import Several
 from sodgp.training.history import History
 from sodgp.training.run import fit
 from sodgp.validation import check_integer, cpu_threads
-
-FloatArray = NDArray[np.float64]
 
 
 class DeepGPRegressor(Several, Preparation, Predictions, MultiOutputMixin, RegressorMixin, BaseEstimator):

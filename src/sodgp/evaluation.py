@@ -11,6 +11,7 @@ import torch
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
+from sodgp.arrays import FloatArray
 from sodgp.ensembles import DeepGPEnsemble
 from sodgp.errors import InputError
 from sodgp.estimators import DeepGPRegressor
@@ -20,7 +21,6 @@ from sodgp.validation import without_tensors
 
 __all__ = ["Evaluation", "Score", "evaluate", "joined", "observed"]
 
-FloatArray = NDArray[np.float64]
 
 LEVEL = 0.9
 _CHUNK_ROWS = 20_000

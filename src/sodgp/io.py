@@ -31,8 +31,7 @@ from safetensors.torch import load as from_bytes
 from safetensors.torch import save as to_bytes
 from torch import Tensor
 
-from sodgp.atomic import StrPath, held, write_bytes, write_whole_folder
-from sodgp.atomic import write_whole as write_whole
+from sodgp.atomic import StrPath, held, write_bytes, write_whole, write_whole_folder
 from sodgp.errors import ModelFileError
 
 FORMAT = "sodgp-model"

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import torch
 from jaxtyping import Float
@@ -71,10 +71,6 @@ class Jitter:
     def default(dtype: torch.dtype) -> Jitter:
         """The smallest jitter that is safe in `dtype`."""
         return Jitter(1e-6 if dtype == torch.float64 else 1e-4)
-
-    def raised(self) -> Jitter:
-        """The same policy with a ten times larger amount."""
-        return replace(self, amount=10.0 * self.amount)
 
     @property
     def prior_extra(self) -> float:

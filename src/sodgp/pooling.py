@@ -16,8 +16,8 @@ from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from sodgp.arrays import FloatArray
 from sodgp.errors import NumericalError
 from sodgp.option_checks import checked_spread
 from sodgp.predictive import GaussianMixture
@@ -34,7 +34,6 @@ __all__ = [
     "usual_spread",
 ]
 
-FloatArray = NDArray[np.float64]
 
 _DISAGREEMENT = 0.37
 

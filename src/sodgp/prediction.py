@@ -10,13 +10,13 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
 from sodgp import memory, resources
+from sodgp.arrays import FloatArray
 from sodgp.draws import FreshDraws, SharedDraws
 from sodgp.errors import InputError, NumericalError
 from sodgp.inference.base import Inference
@@ -27,8 +27,6 @@ from sodgp.pooling import Together, spread_of
 from sodgp.predictive import GaussianMixture
 from sodgp.row_laws import RowLaw, row_law
 from sodgp.validation import check_integer, check_predict_data, cpu_threads
-
-FloatArray = NDArray[np.float64]
 
 _MAX_JOINT_ROWS = 1000
 # Of the covariances of one layer that are drawn from together: 32 MB.

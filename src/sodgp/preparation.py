@@ -14,11 +14,12 @@ from sklearn.utils import check_random_state
 from torch import Tensor
 
 from sodgp.architecture import Architecture
+from sodgp.arrays import FloatArray
 from sodgp.checkpointing import seeds_of
 from sodgp.compatibility import may_separate
 from sodgp.configuration import Configuration
 from sodgp.errors import ConfigurationError, InputError
-from sodgp.inference.base import TrainingSet
+from sodgp.inference.base import TrainingSet, rest_of
 from sodgp.kernels import KernelSpec
 from sodgp.layers.means import linear_weights, zero_weights
 from sodgp.layers.subset import NOISE_FLOOR
@@ -31,8 +32,6 @@ from sodgp.training.run import Settings
 from sodgp.training.stacking import Problem
 from sodgp.training.warm import Start, kept_directions
 from sodgp.validation import check_fit_data, check_flag, check_noise_variance
-
-FloatArray = NDArray[np.float64]
 
 # What only some fits leave behind: a new fit starts without them.
 OPTIONAL_ATTRIBUTES = (
@@ -121,8 +120,7 @@ def held_out_rows(fraction: float | None, n_rows: int, seed: int) -> tuple[NDArr
 
 def split(X: Tensor, y: Tensor, chosen: Tensor, dtype: torch.dtype, noise: KnownNoise | None) -> TrainingSet:
     """The chosen rows as the subset, all others as the rest."""
-    rest = torch.ones(len(X), dtype=torch.bool)
-    rest[chosen] = False
+    rest = rest_of(len(X), chosen)
     precision = None if noise is None else noise.precision[rest].to(dtype)
     X_s, y_s, X_r, y_r = (t.to(dtype) for t in (X[chosen], y[chosen], X[rest], y[rest]))
     return TrainingSet(X_s, y_s, X_r, y_r, precision)

@@ -114,6 +114,7 @@ def fit_together(
     before = [dict(vars(estimator)) for estimator in estimators]
     try:
         for estimator in estimators:
+            estimator._warn_of_members_left_behind()
             check_seed_is_kept(estimator.checkpoint, estimator.random_state)
         plan = plan_for(estimators[0], resume)
         prepared = [e._prepare(*values, plan=plan) for e, values in zip(estimators, data, strict=True)]

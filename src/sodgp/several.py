@@ -10,7 +10,6 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 
 from sodgp.checkpointing import check_seed_is_kept
-from sodgp.efforts import members_of
 from sodgp.errors import ConfigurationError, NumericalError, SodgpWarning
 from sodgp.preparation import OPTIONAL_ATTRIBUTES
 from sodgp.replicates import fit_together
@@ -52,7 +51,7 @@ class Several(BaseEstimator):
 
     def _warn_of_members_left_behind(self) -> None:
         """A warm start continues one model, also where the last fit had several."""
-        if self.warm_start and hasattr(self, "members_") and members_of(self) == 1:
+        if self.warm_start and hasattr(self, "members_"):
             warnings.warn(
                 f"warm_start=True continues the first of the {len(self.members_)} members of the last fit; the others"
                 " are left behind.",

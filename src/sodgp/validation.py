@@ -13,12 +13,10 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from sklearn.utils.validation import validate_data
 
+from sodgp.arrays import FloatArray
 from sodgp.errors import ConfigurationError, InputError, InputTypeError
-
-FloatArray = NDArray[np.float64]
 
 
 def check_fit_data(estimator: Any, X: Any, y: Any) -> tuple[FloatArray, FloatArray]:

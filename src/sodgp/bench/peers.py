@@ -15,8 +15,8 @@ import numpy as np
 import torch
 from sklearn.preprocessing import StandardScaler
 
+from sodgp.arrays import FloatArray
 from sodgp.bench.splits import Split
-from sodgp.data.dataset import FloatArray
 from sodgp.errors import NumericalError
 from sodgp.predictive import GaussianMixture
 

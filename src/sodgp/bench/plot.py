@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from sodgp.atomic import write_whole
 from sodgp.bench.cells import Cell, row_label
 from sodgp.bench.table import Number, data_order, row_order, summarise
 from sodgp.errors import InputError
-from sodgp.io import write_whole
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -188,7 +188,7 @@ def check_output(path: Path, *inputs: Path) -> None:
 
 def write_table(frame: Any, path: Path) -> None:
     """Write a frame in the format of the path's ending, whole or not at all."""
-    from sodgp.io import write_whole
+    from sodgp.atomic import write_whole
 
     suffix = table_suffix(path)
     if suffix in PARQUET:

@@ -11,8 +11,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from sodgp.arrays import FloatArray
 from sodgp.data import convert
-from sodgp.data.dataset import FloatArray
 from sodgp.errors import ConfigurationError
 
 _UCI = "https://archive.ics.uci.edu/static/public"

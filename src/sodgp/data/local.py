@@ -14,9 +14,10 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import ArrayLike
 
+from sodgp.arrays import FloatArray
 from sodgp.data import convert
 from sodgp.data.catalogue import Entry, find
-from sodgp.data.dataset import DataSet, FloatArray
+from sodgp.data.dataset import DataSet
 from sodgp.errors import InputError
 
 ENVIRONMENT_VARIABLE = "SODGP_DATA"

@@ -29,6 +29,19 @@ __all__ = [
 Terms = dict[str, Tensor]
 
 
+def rest_of(n_rows: int, chosen: Tensor) -> Tensor:
+    """The rows that are not chosen, in their own order, [N - M].
+
+    Examples
+    --------
+    >>> rest_of(5, torch.tensor([3, 0]))
+    tensor([1, 2, 4])
+    """
+    rest = torch.ones(n_rows, dtype=torch.bool)
+    rest[chosen] = False
+    return rest.nonzero().ravel()
+
+
 @dataclass(frozen=True)
 class TrainingSet:
     """The data of a fit in scaled units, split into subset and rest.
@@ -58,6 +71,11 @@ class TrainingSet:
     def n_rest(self) -> int:
         """Rows outside the subset."""
         return self.X_r.shape[-2]
+
+    def in_order(self, chosen: Tensor) -> tuple[Tensor, Tensor]:
+        """X and y of all rows in the order they had before the rows `chosen` [M] became the subset."""
+        order = torch.cat([chosen, rest_of(len(chosen) + self.n_rest, chosen)]).argsort()
+        return torch.cat([self.X_s, self.X_r])[order], torch.cat([self.y_s, self.y_r])[order]
 
     def to(self, device: torch.device | str) -> TrainingSet:
         """The same data on another device."""

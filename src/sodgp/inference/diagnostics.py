@@ -16,11 +16,11 @@ from statistics import NormalDist
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+
+from sodgp.arrays import FloatArray
 
 __all__ = ["SamplerDiagnostics", "effective_sample_size", "r_hat"]
 
-FloatArray = NDArray[np.float64]
 
 _SHORTEST = 4  # draws of half a chain below which nothing can be said
 

@@ -19,7 +19,7 @@ from __future__ import annotations
 from typing import NamedTuple, Protocol, runtime_checkable
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from sodgp.factor import Factor, factorise
 from sodgp.layers.conditional import Conditional
@@ -50,6 +50,15 @@ class Gaussian(NamedTuple):
     def variance(self) -> Tensor:
         """Marginal variances, of shape [..., T, M, D]."""
         return self.factor.square().sum(-1).mT
+
+
+def trained_numbers(layer: nn.Module) -> int:
+    """Trained numbers of one replicate of a layer with `q_mean`; of `q_factor` only the lower triangle counts."""
+    mean: Tensor = layer.get_parameter("q_mean")
+    size, width = mean.shape[-2:]
+    replicates = mean[..., 0, 0].numel()
+    others = sum(p.numel() for name, p in layer.named_parameters() if name != "q_factor") // replicates
+    return others + (width * size * (size + 1) // 2 if hasattr(layer, "q_factor") else 0)
 
 
 class LabelInformed(NamedTuple):

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from sodgp.covariance import covariance
 from sodgp.draws import Draws
 from sodgp.layers.conditional import Conditional, condition
-from sodgp.layers.families import Gaussian, kl_to_standard_normal
+from sodgp.layers.families import Gaussian, kl_to_standard_normal, trained_numbers
 from sodgp.layers.means import HiddenMean
 from sodgp.layers.products import OutputVariances
 from sodgp.layers.subset import NOISE_FLOOR, Points
@@ -120,10 +120,7 @@ class InducingLayer(gpytorch.Module):
     @property
     def n_parameters(self) -> int:
         """Trained numbers of one replicate; of a covariance factor only the lower triangle counts."""
-        size, width = self.q_mean.shape[-2:]
-        replicates = self.q_mean[..., 0, 0].numel()
-        others = sum(p.numel() for name, p in self.named_parameters() if name != "q_factor") // replicates
-        return others + (0 if self.is_point else width * size * (size + 1) // 2)
+        return trained_numbers(self)
 
     def variational_parameters(self) -> tuple[Tensor, Tensor | None]:
         """Mean [..., 1, M, D] and lower-triangular factor [..., 1, D, M, M] of u; None for a point."""

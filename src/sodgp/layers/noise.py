@@ -12,7 +12,7 @@ from gpytorch.kernels import Kernel
 from torch import Tensor, nn
 
 from sodgp.layers.conditional import condition
-from sodgp.layers.families import Gaussian, kl_to_standard_normal
+from sodgp.layers.families import Gaussian, kl_to_standard_normal, trained_numbers
 from sodgp.layers.products import OutputVariances
 from sodgp.linalg import Jitter, log_diagonal
 
@@ -99,10 +99,7 @@ class NoiseProcess(gpytorch.Module):
     @property
     def n_parameters(self) -> int:
         """Trained numbers of one replicate; of a covariance factor only the lower triangle counts."""
-        size, width = self.q_mean.shape[-2:]
-        replicates = self.q_mean[..., 0, 0].numel()
-        others = sum(p.numel() for name, p in self.named_parameters() if not name.startswith("q_")) // replicates
-        return size * width + width * size * (size + 1) // 2 + others
+        return trained_numbers(self)
 
     @property
     def kernels(self) -> list[Kernel]:

@@ -18,7 +18,7 @@ from sodgp.covariance import covariance
 from sodgp.draws import Draws
 from sodgp.errors import ConfigurationError
 from sodgp.layers.conditional import Conditional, condition
-from sodgp.layers.families import FAMILIES, Gaussian, LabelInformed
+from sodgp.layers.families import FAMILIES, Gaussian, LabelInformed, trained_numbers
 from sodgp.layers.means import HiddenMean
 from sodgp.layers.products import OutputVariances
 from sodgp.linalg import Jitter, draw_root
@@ -162,10 +162,7 @@ class SubsetLayer(gpytorch.Module):
     @property
     def n_parameters(self) -> int:
         """Trained numbers of one replicate; of a covariance factor only the lower triangle counts."""
-        size, width = self.q_mean.shape[-2:]
-        replicates = self.q_mean[..., 0, 0].numel()
-        others = sum(p.numel() for name, p in self.named_parameters() if not name.startswith("q_")) // replicates
-        return size * width + width * size * (size + 1) // 2 + others
+        return trained_numbers(self)
 
     def condition(self, points: Points) -> Conditional:
         """Condition the layer's GP on the subset's inputs."""

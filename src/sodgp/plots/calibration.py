@@ -5,16 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.stats import binom
 
+from sodgp.arrays import FloatArray
 from sodgp.evaluation import Evaluation
 from sodgp.plots.style import ALARM, BAND_Y, GREY, MEAN, SKY, axes_or_current, plain, tidy
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-FloatArray = NDArray[np.float64]
 
 _SIMULATIONS = 1000
 _CHANCE = "95 % range of chance"

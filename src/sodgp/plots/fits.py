@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from sodgp.arrays import FloatArray
 from sodgp.errors import InputError
 from sodgp.plots.inputs import subset_inputs, subset_labels, with_names
 from sodgp.plots.style import ALARM, BAND_F, BAND_Y, DRAW, MEAN, axes_or_current, tidy, with_unit
@@ -16,8 +17,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from sodgp.estimators import DeepGPRegressor
-
-FloatArray = NDArray[np.float64]
 
 
 def plot_fit(

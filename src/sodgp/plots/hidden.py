@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from sodgp.arrays import FloatArray
 from sodgp.draws import SharedDraws
 from sodgp.errors import InputError
 from sodgp.layers.subset import Points
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
 
     from sodgp.estimators import DeepGPRegressor
 
-FloatArray = NDArray[np.float64]
 
 # Points on a line of the grid: enough for a smooth bend.
 _LINE_POINTS = 120

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 from gpytorch.kernels import Kernel
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from sodgp.arrays import FloatArray
 from sodgp.errors import InputError
 from sodgp.plots.style import ALARM, GREY, POINT, axes_or_current, dots, plain, tidy
 from sodgp.summary import feature_names
@@ -17,8 +18,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from sodgp.estimators import DeepGPRegressor
-
-FloatArray = NDArray[np.float64]
 
 
 def plot_subset(

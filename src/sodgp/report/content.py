@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
+from sodgp.arrays import FloatArray
 from sodgp.atomic import write_text_whole
 from sodgp.errors import ConfigurationError, InputError
 from sodgp.estimators import DeepGPRegressor
@@ -20,8 +21,6 @@ from sodgp.report.findings import Facts, Finding, find
 from sodgp.report.measures import Column, Importance, columns_of, importance_of, outside_training, shared_rows, take
 from sodgp.several import copy_of, models_of
 from sodgp.summary import describe, target_names
-
-FloatArray = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

@@ -8,13 +8,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sodgp.arrays import FloatArray
 from sodgp.estimators import DeepGPRegressor
 from sodgp.evaluation import Evaluation
 from sodgp.plots.inputs import subset_inputs
 from sodgp.several import models_of
 from sodgp.summary import feature_names
-
-FloatArray = NDArray[np.float64]
 
 _REPEATS = 3
 # Rows that a permutation importance may predict in all.

@@ -212,12 +212,7 @@ class CheckpointJournal:
 def _fingerprint(problem: Problem) -> dict[str, Any]:
     """What identifies the data of a fit: shape, SHA-256 of X and y in scaled units, and of the first subset."""
     data, chosen = problem.data, problem.chosen
-    X, y = torch.cat([data.X_s, data.X_r]), torch.cat([data.y_s, data.y_r])
-    if chosen is not None and len(chosen):
-        rest = torch.ones(len(X), dtype=torch.bool)
-        rest[chosen] = False
-        order = torch.cat([chosen, rest.nonzero().ravel()]).argsort()
-        X, y = X[order], y[order]
+    X, y = data.in_order(torch.arange(0) if chosen is None else chosen)
     digests = {"X": _sha256(X), "y": _sha256(y), "first subset": _sha256(chosen) if chosen is not None else None}
     known = (problem.architecture.known_noise, problem.architecture.label_precision, data.precision_r)
     if known[0] is not None:

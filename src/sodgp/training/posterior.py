@@ -10,8 +10,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from sodgp.arrays import FloatArray
 from sodgp.errors import CholeskyError, NumericalError, NumericalWarning, SamplerDivergedError
-from sodgp.inference.diagnostics import FloatArray, SamplerDiagnostics, over_chains
+from sodgp.inference.diagnostics import SamplerDiagnostics, over_chains
 from sodgp.inference.sghmc import SamplerInfo, unflatten
 from sodgp.io import Record
 from sodgp.linalg import Climbs, counting

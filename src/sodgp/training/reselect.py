@@ -18,7 +18,7 @@ from gpytorch.kernels import Kernel, ScaleKernel
 from torch import Tensor
 
 from sodgp.errors import NumericalError
-from sodgp.inference.base import Batch, Inference
+from sodgp.inference.base import Batch, Inference, rest_of
 from sodgp.model import DeepGP
 from sodgp.subset import KMeans, Selector
 from sodgp.training.batches import Batcher
@@ -190,9 +190,7 @@ class Reselector:
     def _place(self, index: int, chosen: Tensor) -> None:
         each, data = self._replicates[index], self.batcher.data
         each.chosen = chosen
-        rest = torch.ones(len(each.X), dtype=torch.bool)
-        rest[chosen] = False
-        for rows, targets in ((chosen, (data.X_s, data.y_s)), (rest.nonzero().ravel(), (data.X_r, data.y_r))):
+        for rows, targets in ((chosen, (data.X_s, data.y_s)), (rest_of(len(each.X), chosen), (data.X_r, data.y_r))):
             for values, target in zip((each.X, each.y), targets, strict=True):
                 (target[index] if len(self.singles) > 1 else target).copy_(values[rows.to(values.device)])
 
@@ -207,14 +205,10 @@ class _Replicate:
     def __init__(self, problem: Problem, device: torch.device) -> None:
         assert problem.chosen is not None
         data, self.chosen, self.seed = problem.data, problem.chosen.clone(), problem.seed
-        n_rows = len(self.chosen) + data.n_rest
-        rest = torch.ones(n_rows, dtype=torch.bool)
-        rest[self.chosen] = False
-        order = torch.cat([self.chosen, rest.nonzero().ravel()]).argsort()
-        self.X, self.y = (torch.cat(pair)[order].to(device) for pair in ((data.X_s, data.X_r), (data.y_s, data.y_r)))
+        self.X, self.y = (values.to(device) for values in data.in_order(self.chosen))
         # Initial values, draws and batches have the seeds from `seed` to `seed + 2`.
         self.generator = torch.Generator().manual_seed(problem.seed + 3)
-        self.order = torch.randperm(n_rows, generator=torch.Generator().manual_seed(problem.seed + 4))
+        self.order = torch.randperm(len(self.X), generator=torch.Generator().manual_seed(problem.seed + 4))
 
 
 class _Move(NamedTuple):
