@@ -1,6 +1,6 @@
 """Numbers and categories in one table: ColumnTransformer, Pipeline, GridSearchCV and permutation importance.
 
-python examples/pipeline.py        (needs pandas: pip install 'sodgp[frames]')
+python examples/pipeline.py        (needs pandas; from the clone: pip install -c constraints.txt '.[frames]')
 """
 
 from __future__ import annotations

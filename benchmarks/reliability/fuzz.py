@@ -1,6 +1,6 @@
 """Damaged model files: loading gives a typed error or an equal model, and never a crash, a hang, or much memory.
 
-python -m benchmarks.reliability.fuzz               20,000 cases, and 4,000 of the old format; six minutes on one core
+python -m benchmarks.reliability.fuzz               20,000 cases, and 2,000 of the old format; about 5 minutes, one core
 python -m benchmarks.reliability.fuzz --cases 900   a few
 
 Every case is fixed by its number and the seed. Loading runs under a limit on the address space (1 GB more than the

@@ -1,6 +1,6 @@
 """Hostile data: every fit must end in finite predictions, or in a typed error that names the cause.
 
-python -m benchmarks.reliability.hostile                  the whole grid with every method; about 20 minutes on one core
+python -m benchmarks.reliability.hostile                  the whole grid with every method; half an hour on one core
 python -m benchmarks.reliability.hostile --every 20       a twentieth of it
 """
 

@@ -1,6 +1,6 @@
 """A soak: short fits, predictions, saves and loads, all in one process, whose memory must not grow by more than 5 %.
 
-python -m benchmarks.reliability.soak                 2,000 rounds; about ten minutes on one core
+python -m benchmarks.reliability.soak                 2,000 rounds; about 20 minutes on one core
 python -m benchmarks.reliability.soak --rounds 100    a few
 
 Every round takes the next method. After a warm-up, in which caches fill, the resident set is read at intervals; growth

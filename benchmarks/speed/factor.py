@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import argparse
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor
@@ -39,8 +40,9 @@ def microseconds(function: Callable[[Tensor], object], K: Tensor) -> float:
     return 1e3 * begin.elapsed_time(end) / (_CALLS * _REPLAYS)
 
 
-def main() -> int:
+def main(arguments: Sequence[str] | None = None) -> int:
     """Print a table."""
+    argparse.ArgumentParser("python -m benchmarks.speed.factor", description=__doc__).parse_args(arguments)
     if not torch.cuda.is_available():
         print("Error: no CUDA device was found.", file=sys.stderr)
         return 2
