@@ -147,3 +147,57 @@ def test_options_of_the_first_fit_do_not_stand_in_the_way_of_fantasies(options):
     new_x = torch.as_tensor(X[:1]).expand(2, 1, 2)
     fantasies = model.condition_on_observations(new_x, torch.zeros(2, 1, 1, dtype=torch.float64))
     assert fantasies.posterior(torch.as_tensor(X[:2])).mean.isfinite().all()
+
+
+STATES = {
+    "plain": {},
+    "float32": {"dtype": "float32"},
+    "dsvi": {"inference": "dsvi"},
+    "sghmc": {"inference": "sghmc", "n_posterior_samples": 2, "thinning": 1},
+    "mean field": {"inference": "mean_field", "dtype": "float32"},
+    "varying noise": {"noise": "heteroscedastic", "dtype": "float32"},
+    "heavy tails": {"noise": "heavy_tailed", "dtype": "float32"},
+    "separate": {"separate_kernels": True, "dtype": "float32"},
+}
+
+
+@pytest.fixture
+def double_by_default():
+    torch.set_default_dtype(torch.float64)
+    yield
+    torch.set_default_dtype(torch.float32)
+
+
+def made(name):
+    options = {name: value for name, value in QUICK.items() if name != "subset_size"} | {"max_iter": 4}
+    return DeepGPRegressor(**options, **STATES[name])
+
+
+@pytest.mark.parametrize("name", STATES)
+def test_the_default_dtype_of_torch_changes_nothing(name, request, tmp_path):
+    """Users of GPyTorch and BoTorch set it to double precision."""
+    before = made(name).fit(X, Y)
+    expected = before.predict(X, return_std=True)
+    request.getfixturevalue("double_by_default")
+    after = made(name).fit(X, Y)
+    before.save(tmp_path / "m.sodgp")
+    for model in (before, after, DeepGPRegressor.load(tmp_path / "m.sodgp")):
+        for ours, theirs in zip(model.predict(X, return_std=True), expected, strict=True):
+            np.testing.assert_array_equal(ours, theirs)
+
+
+@pytest.mark.parametrize("off", [torch.no_grad, torch.inference_mode])
+@pytest.mark.parametrize("options", [{}, {"n_members": 2}, STATES["sghmc"]], ids=str)
+def test_a_fit_needs_no_gradients_around_it(off, options):
+    options = {"n_layers": 2, "max_iter": 3, "random_state": 0, **options}
+    with off():
+        model = DeepGPRegressor(**options).fit(torch.as_tensor(X), torch.as_tensor(Y))
+        inside = model.predict(X)
+        assert not torch.is_grad_enabled()
+    np.testing.assert_array_equal(inside, DeepGPRegressor(**options).fit(X, Y).predict(X))
+
+
+def test_a_fit_without_gradients_can_be_continued():
+    with torch.inference_mode():
+        model = DeepGPRegressor(**QUICK, warm_start=True).fit(X, Y)
+    assert model.fit(X, Y).history_.bound[0] > 0.9 * DeepGPRegressor(**QUICK).fit(X, Y).history_.bound[0]

@@ -80,7 +80,7 @@ class FreshDraws:
 
     def _normal(self, shape: tuple[int, ...], generator: torch.Generator) -> Tensor:
         # Drawn in single precision and widened: Monte Carlo noise needs no more digits, and it is five times faster.
-        return torch.randn(shape, generator=generator, device=self.device).to(self.dtype)
+        return torch.randn(shape, generator=generator, dtype=torch.float32, device=self.device).to(self.dtype)
 
 
 class TapeDraws:
@@ -129,7 +129,8 @@ class TapeDraws:
             return ()
         sizes = [self.n_samples * rows * width for rows, width in self.plan]
         # Drawn in single precision and widened: Monte Carlo noise needs no more digits, and it is five times faster.
-        flat = torch.stack([torch.randn(sum(sizes), generator=g, device=self.device) for g in generators])
+        parts = [torch.randn(sum(sizes), generator=g, dtype=torch.float32, device=self.device) for g in generators]
+        flat = torch.stack(parts)
         flat = flat[0] if self.is_single else flat
         pieces = flat.to(self.dtype).split(sizes, -1)
         return tuple(

@@ -20,7 +20,7 @@ from sodgp.replicates import fit_replicates, training_memory
 from sodgp.several import Several
 from sodgp.training.history import History
 from sodgp.training.run import fit
-from sodgp.validation import check_integer, cpu_threads
+from sodgp.validation import check_integer, cpu_threads, gradients
 
 
 class DeepGPRegressor(Several, Preparation, Predictions, MultiOutputMixin, RegressorMixin, BaseEstimator):
@@ -336,9 +336,10 @@ class DeepGPRegressor(Several, Preparation, Predictions, MultiOutputMixin, Regre
         before = dict(vars(self))
         try:
             plan = plan_for(self, resume)
-            problem, settings = self._prepare(X, y, noise_variance, plan=plan)
-            with cpu_threads(self.n_threads), training_memory(self._method, [problem], settings):
-                ((model, history),) = fit(self._method, [problem], settings)
+            with gradients():
+                problem, settings = self._prepare(X, y, noise_variance, plan=plan)
+                with cpu_threads(self.n_threads), training_memory(self._method, [problem], settings):
+                    ((model, history),) = fit(self._method, [problem], settings)
         except NumericalError as error:
             # Nothing of an earlier fit may be left: it would predict with the scaling of this one.
             self.__dict__.pop("model_", None)

@@ -60,7 +60,7 @@ def joint_law(model: DeepGP, method: Inference, X_s: Tensor, y_s: Tensor, *, n_s
     seed : int
         Of every random number.
     """
-    if isinstance(method, SubsetOfData):
+    if isinstance(method, SubsetOfData) and method.coupling != "marginal":
         return GivenSubset(model, X_s, y_s, n_samples=n_samples, seed=seed)
     return ByMethod(model, method, X_s, y_s, n_samples=n_samples, seed=seed)
 

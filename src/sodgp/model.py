@@ -7,15 +7,15 @@ from typing import Any
 
 import gpytorch
 import torch
-from gpytorch.constraints import GreaterThan
 from gpytorch.likelihoods import GaussianLikelihood
 from torch import Tensor, nn
 
 from sodgp.covariance import is_captureable
 from sodgp.draws import Draws
+from sodgp.layers.floors import NOISE_FLOOR, above
 from sodgp.layers.noise import N_LEVELS, HeavyTails, NoiseProcess, crossed
 from sodgp.layers.separate import SeparateLayer
-from sodgp.layers.subset import NOISE_FLOOR, Points
+from sodgp.layers.subset import Points
 
 __all__ = ["DeepGP"]
 
@@ -69,7 +69,7 @@ class DeepGP(gpytorch.Module):
         self.n_outputs = n_outputs
         dtype = next(self.layers.parameters()).dtype
         self.likelihood = GaussianLikelihood(
-            noise_constraint=GreaterThan(noise_floor), batch_shape=torch.Size([*replicates, n_outputs])
+            noise_constraint=above(noise_floor), batch_shape=torch.Size([*replicates, n_outputs])
         ).to(dtype)
         # As a tensor: GPyTorch turns a bare number into float32 first.
         start = torch.tensor(noise_variance, dtype=dtype) if known_noise is None else known_noise.unsqueeze(-1)

@@ -21,8 +21,8 @@ from sodgp.configuration import Configuration
 from sodgp.errors import ConfigurationError, InputError
 from sodgp.inference.base import TrainingSet, rest_of
 from sodgp.kernels import KernelSpec
+from sodgp.layers.floors import NOISE_FLOOR
 from sodgp.layers.means import linear_weights, zero_weights
-from sodgp.layers.subset import NOISE_FLOOR
 from sodgp.prediction import Fitted
 from sodgp.subset import get_selector
 from sodgp.training.carry import Subset

@@ -18,7 +18,7 @@ from sodgp.inference.base import Inference
 from sodgp.resources import enough_for_training
 from sodgp.training.run import Settings, fit
 from sodgp.training.stacking import Problem
-from sodgp.validation import cpu_threads
+from sodgp.validation import cpu_threads, gradients
 
 
 def training_memory(
@@ -117,14 +117,13 @@ def fit_together(
             estimator._warn_of_members_left_behind()
             check_seed_is_kept(estimator.checkpoint, estimator.random_state)
         plan = plan_for(estimators[0], resume)
-        prepared = [e._prepare(*values, plan=plan) for e, values in zip(estimators, data, strict=True)]
-        problems, settings = (
-            [problem for problem, _ in prepared],
-            replace(prepared[0][1], capture=capture, compares=compares),
-        )
-        method = estimators[0]._method
-        with cpu_threads(estimators[0].n_threads), training_memory(method, problems, settings):
-            fitted = fit(estimators[0]._method, problems, settings)
+        with gradients():
+            prepared = [e._prepare(*values, plan=plan) for e, values in zip(estimators, data, strict=True)]
+            problems = [problem for problem, _ in prepared]
+            settings = replace(prepared[0][1], capture=capture, compares=compares)
+            method = estimators[0]._method
+            with cpu_threads(estimators[0].n_threads), training_memory(method, problems, settings):
+                fitted = fit(method, problems, settings)
     except NumericalError as error:
         # Nothing of an earlier fit may be left: it would predict with the scaling of this one.
         for index, estimator in enumerate(estimators):

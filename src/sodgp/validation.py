@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from sklearn.utils import check_random_state
 from sklearn.utils.validation import validate_data
 
 from sodgp.arrays import FloatArray
@@ -158,6 +159,29 @@ def resolve_device(device: Any) -> torch.device:
     return resolved
 
 
+def seed_from(random_state: Any) -> int:
+    """A seed out of an integer, a generator of NumPy's, or, for None, fresh entropy.
+
+    Raises
+    ------
+    InputError
+        It is none of these.
+    """
+    if isinstance(random_state, np.random.Generator):
+        return int(random_state.integers(2**31 - 1))
+    try:
+        return int(check_random_state(random_state).randint(2**31 - 1))
+    except ValueError as error:
+        raise InputError(f"random_state: {error}.") from error
+
+
+@contextmanager
+def gradients() -> Iterator[None]:
+    """Record gradients inside the block, whatever is switched off around it: BoTorch conditions models so."""
+    with torch.inference_mode(False), torch.enable_grad():
+        yield
+
+
 @dataclass
 class _Threads:
     """PyTorch's number of threads belongs to the process: who has changed it, and what it was."""
@@ -197,7 +221,11 @@ def cpu_threads(count: int | None) -> Iterator[None]:
 
 def without_tensors(data: Any) -> Any:
     """Torch tensors as NumPy arrays; everything else as it is."""
-    return data.detach().cpu().numpy() if isinstance(data, torch.Tensor) else data
+    if not isinstance(data, torch.Tensor):
+        return data
+    values = data.detach().cpu()
+    # NumPy has no bfloat16.
+    return (values.float() if values.dtype == torch.bfloat16 else values).numpy()
 
 
 def _refuse_text(data: Any, name: str) -> None:

@@ -194,6 +194,15 @@ def test_new_observations_are_learned_by_a_warm_refit(one):
     assert longer.estimators[0].subset_size == 16
 
 
+def test_the_posterior_is_the_law_of_predictions_under_marginal_coupling():
+    model = make(estimator=small(coupling="marginal", n_predict_samples=2000, n_layers=3))
+    posterior = model.posterior(POINTS)
+    mean, variance = (v.reshape(-1, 1).numpy() for v in (posterior.mixture_mean, posterior.mixture_variance))
+    law = model.estimators[0].predict_distribution(POINTS.reshape(-1, 2).numpy(), latent=True)
+    assert mean == pytest.approx(law.mean, abs=0.1 * law.std.max())
+    assert variance == pytest.approx(law.variance, rel=0.1)
+
+
 def test_a_short_refit_holds_no_rows_out():
     model = make(estimator=small(validation_fraction=0.25, subset_size=8))
     longer = model.condition_on_observations(POINTS[0], Y[:2, :1])

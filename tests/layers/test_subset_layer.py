@@ -5,8 +5,9 @@ import torch
 from gpytorch.kernels import RBFKernel, ScaleKernel
 
 from sodgp.draws import FreshDraws, SharedDraws
+from sodgp.layers.floors import NOISE_FLOOR
 from sodgp.layers.means import HiddenMean
-from sodgp.layers.subset import COUPLINGS, NOISE_FLOOR, Points, SubsetLayer
+from sodgp.layers.subset import COUPLINGS, ROWS_TOGETHER, Points, SubsetLayer
 from sodgp.linalg import Jitter
 
 M, B, D_IN, D_OUT, T = 4, 5, 2, 3, 6
@@ -104,6 +105,22 @@ def test_the_program_adds_its_jitter_to_draws(coupling):
             layers = ((layer.propagate(FIRST, fresh(), coupling)[0]) for layer in (plain, program))
             a, b = (drawn.rest for drawn in layers)
         assert not torch.equal(a, b)
+
+
+@pytest.mark.parametrize("family", ["paper", "whitened"])
+def test_rows_drawn_together_have_the_marginals_of_rows_drawn_apart(family):
+    layer = make(family)
+    with torch.no_grad():
+        for row in range(B):
+            alone = Points(FIRST.subset, FIRST.rest[:, [row]])
+            apart, together = (layer.propagate(alone, fresh(), way)[0] for way in ("marginal", ROWS_TOGETHER))
+            assert torch.equal(together.subset, apart.subset)
+            torch.testing.assert_close(together.rest, apart.rest, rtol=0, atol=1e-6)
+        together, joint = (
+            layer.propagate(FIRST, fresh(n_samples=20_000), way)[0].rest for way in (ROWS_TOGETHER, "joint")
+        )
+    for output in range(D_OUT):
+        torch.testing.assert_close(together[..., output].T.cov(), joint[..., output].T.cov(), rtol=0.05, atol=0.05)
 
 
 def test_the_upper_triangle_of_the_factor_is_ignored():

@@ -19,9 +19,10 @@ from sodgp.inference.dsvi import DoublyStochastic, collapsed_bound
 from sodgp.inference.mean_field import MeanField
 from sodgp.inference.sghmc import StochasticGradientHMC
 from sodgp.inference.sod import SubsetOfData
+from sodgp.layers.floors import NOISE_FLOOR
 from sodgp.layers.inducing import InducingLayer
 from sodgp.layers.means import HiddenMean
-from sodgp.layers.subset import NOISE_FLOOR, Points
+from sodgp.layers.subset import Points
 from sodgp.linalg import Jitter
 from sodgp.model import DeepGP
 

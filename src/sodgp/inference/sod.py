@@ -23,7 +23,7 @@ from sodgp.inference.base import (
 from sodgp.kernels import make_kernel
 from sodgp.layers.noise import START_VARIANCE, HeavyTails, LevelNoise, LogNoise, NoiseProcess, crossed
 from sodgp.layers.separate import SeparateLayer
-from sodgp.layers.subset import Points, Posterior, SubsetLayer
+from sodgp.layers.subset import ROWS_TOGETHER, Points, Posterior, SubsetLayer
 from sodgp.model import DeepGP
 
 __all__ = ["SubsetOfData"]
@@ -207,8 +207,12 @@ class SubsetOfData:
         return last.mean, last.variance
 
     def predict_joint(self, model: DeepGP, X_s: Tensor, y_s: Tensor, X: Tensor, draws: Draws) -> tuple[Tensor, Tensor]:
-        """Mean [..., T, N, P] and covariance [..., T, P, N, N] of f at X, drawn jointly through the layers."""
-        points, _ = model.propagate(Points(X_s, X), draws, "joint")
+        """Mean [..., T, N, P] and covariance [..., T, P, N, N] of f at X, drawn jointly through the layers.
+
+        Every row has the law that `predict` gives it: where S is drawn apart from the rows there, it is here.
+        """
+        coupling = ROWS_TOGETHER if self.coupling == "marginal" else "joint"
+        points, _ = model.propagate(Points(X_s, X), draws, coupling)
         return model.last.label_informed_joint(points, y_s, label_noise(model, X_s))
 
 

@@ -10,7 +10,6 @@ from typing import NamedTuple
 
 import gpytorch
 import torch
-from gpytorch.constraints import GreaterThan
 from gpytorch.kernels import Kernel
 from torch import Tensor, nn
 
@@ -18,9 +17,10 @@ from sodgp.covariance import covariance
 from sodgp.draws import Draws
 from sodgp.layers.conditional import Conditional, condition
 from sodgp.layers.families import Gaussian, kl_to_standard_normal, trained_numbers
+from sodgp.layers.floors import register_floored
 from sodgp.layers.means import HiddenMean
 from sodgp.layers.products import OutputVariances
-from sodgp.layers.subset import NOISE_FLOOR, Points
+from sodgp.layers.subset import Points
 from sodgp.linalg import Jitter, draw_root, log_diagonal
 
 __all__ = ["InducingLayer", "Moments"]
@@ -107,10 +107,7 @@ class InducingLayer(gpytorch.Module):
             self.register_parameter("q_factor", nn.Parameter(factor.clone()))
         self.has_noise = nugget is not None
         if nugget is not None:
-            constraint = GreaterThan(NOISE_FLOOR)
-            start = constraint.inverse_transform(torch.full(replicates, max(nugget, 1.01 * NOISE_FLOOR), dtype=dtype))
-            self.register_parameter("raw_noise", nn.Parameter(start))
-            self.register_constraint("raw_noise", constraint)
+            register_floored(self, "raw_noise", torch.full(replicates, nugget, dtype=dtype))
 
     @property
     def noise_variance(self) -> Tensor | None:

@@ -11,16 +11,16 @@ from typing import Any
 
 import gpytorch
 import torch
-from gpytorch.constraints import GreaterThan
 from gpytorch.kernels import Kernel
 from torch import Tensor, nn
 
 from sodgp.draws import Draws
 from sodgp.factor import factorise
+from sodgp.layers.floors import register_floored
 from sodgp.layers.inducing import InducingLayer, Moments
 from sodgp.layers.means import HiddenMean
 from sodgp.layers.psi import cross, psi1, psi2, rbf_of
-from sodgp.layers.subset import NOISE_FLOOR, Points
+from sodgp.layers.subset import Points
 from sodgp.linalg import Jitter, draw_root
 
 _NO_REPLICATES = torch.Size()
@@ -48,11 +48,8 @@ class LatentGaussian(gpytorch.Module):
 
     def __init__(self, mean: Tensor, variance: float) -> None:
         super().__init__()
-        constraint = GreaterThan(NOISE_FLOOR)
-        start = constraint.inverse_transform(torch.full_like(mean, max(variance, 1.01 * NOISE_FLOOR)))
         self.register_parameter("mean", nn.Parameter(mean.clone()))
-        self.register_parameter("raw_variance", nn.Parameter(start))
-        self.register_constraint("raw_variance", constraint)
+        register_floored(self, "raw_variance", torch.full_like(mean, variance))
         self.register_buffer("n_rows", torch.tensor(mean.shape[-2]))
 
     @property
@@ -130,10 +127,8 @@ class LatentLayer(InducingLayer):
             replicates=replicates,
         )
         self.latent = LatentGaussian(latent_mean, latent_variance)
-        constraint = GreaterThan(NOISE_FLOOR)
-        noise = torch.full(replicates, max(layer_noise_variance, 1.01 * NOISE_FLOOR), dtype=inducing_inputs.dtype)
-        self.register_parameter("raw_layer_noise", nn.Parameter(constraint.inverse_transform(noise)))
-        self.register_constraint("raw_layer_noise", constraint)
+        noise = torch.full(replicates, layer_noise_variance, dtype=inducing_inputs.dtype)
+        register_floored(self, "raw_layer_noise", noise)
 
     @property
     def n_parameters(self) -> int:

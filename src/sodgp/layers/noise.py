@@ -176,7 +176,8 @@ class HeavyTails(gpytorch.Module):
         super().__init__()
         parts = (torch.arange(N_LEVELS, dtype=torch.float64) + 0.5) / N_LEVELS
         self.register_buffer("scores", torch.special.ndtri(parts).to(dtype), persistent=False)
-        constraint = Positive()
+        # In single precision, whatever PyTorch's default is.
+        constraint = Positive().float()
         start = constraint.inverse_transform(torch.full((*replicates, n_outputs), START_SPREAD, dtype=dtype))
         self.register_parameter("raw_spread", nn.Parameter(start))
         self.register_constraint("raw_spread", constraint)

@@ -10,7 +10,6 @@ from typing import NamedTuple
 
 import gpytorch
 import torch
-from gpytorch.constraints import GreaterThan
 from gpytorch.kernels import Kernel
 from torch import Tensor, nn
 
@@ -19,6 +18,7 @@ from sodgp.draws import Draws
 from sodgp.errors import ConfigurationError
 from sodgp.layers.conditional import Conditional, condition
 from sodgp.layers.families import FAMILIES, Gaussian, LabelInformed, trained_numbers
+from sodgp.layers.floors import register_floored
 from sodgp.layers.means import HiddenMean
 from sodgp.layers.products import OutputVariances
 from sodgp.linalg import Jitter, draw_root
@@ -26,7 +26,8 @@ from sodgp.linalg import Jitter, draw_root
 __all__ = ["COUPLINGS", "Points", "Posterior", "SubsetLayer"]
 
 COUPLINGS = ("ancestral", "marginal", "joint")
-NOISE_FLOOR = 1e-6
+# For draws of functions under "marginal" coupling: S as there, and the other rows together, but apart from S.
+ROWS_TOGETHER = "rows together"
 
 
 class Points(NamedTuple):
@@ -147,12 +148,7 @@ class SubsetLayer(gpytorch.Module):
         self.register_parameter("q_factor", nn.Parameter(factor.clone()))
         self.has_noise = noise_variance is not None
         if noise_variance is not None:
-            constraint = GreaterThan(NOISE_FLOOR)
-            start = constraint.inverse_transform(
-                torch.full(replicates, max(noise_variance, 1.01 * NOISE_FLOOR), dtype=dtype)
-            )
-            self.register_parameter("raw_noise", nn.Parameter(start))
-            self.register_constraint("raw_noise", constraint)
+            register_floored(self, "raw_noise", torch.full(replicates, noise_variance, dtype=dtype))
 
     @property
     def noise_variance(self) -> Tensor:
@@ -212,6 +208,8 @@ class SubsetLayer(gpytorch.Module):
             return self._marginal(cond, f_s, w, mean_b, draws), kl
         if coupling == "joint":
             return self._joint(cond, f_s, w, mean_b, points.rest, draws), kl
+        if coupling == ROWS_TOGETHER:
+            return self._rows_together(cond, f_s, w, mean_b, points.rest, draws), kl
         raise ConfigurationError(f"coupling={coupling!r} is unknown; choose one of {', '.join(COUPLINGS)}.")
 
     def label_informed(self, points: Points, y_s: Tensor, noise_variance: Tensor) -> Posterior:
@@ -239,9 +237,7 @@ class SubsetLayer(gpytorch.Module):
     def label_informed_joint(self, points: Points, y_s: Tensor, noise_variance: Tensor) -> tuple[Tensor, Tensor]:
         """Mean [..., T, B, P] and full covariance [..., T, P, B, B] of f at the other rows."""
         cond, q_hat, mean_b = self.conditioned_on_labels(points, y_s, noise_variance)
-        spread = q_hat.w.factor.mT @ cond.A.unsqueeze(-3)
-        residual = self._residual_covariance(cond, points.rest).unsqueeze(-3)
-        return mean_b + cond.A.mT @ q_hat.w.mean, residual + spread.mT @ spread
+        return mean_b + cond.A.mT @ q_hat.w.mean, self._rest_covariance(cond, q_hat.w, points.rest)
 
     def conditioned_on_labels(
         self, points: Points, y_s: Tensor, noise_variance: Tensor
@@ -283,6 +279,19 @@ class SubsetLayer(gpytorch.Module):
         Z_b = mean + (variance + noise).sqrt() * draws.rest(mean.shape[-2], width)
         return Points(Z_s, Z_b)
 
+    def _rows_together(
+        self, cond: Conditional, f_s: Gaussian, w: Gaussian, mean_b: Tensor, Z_b: Tensor, draws: Draws
+    ) -> Points:
+        """As `_marginal`, but with one draw over all rows outside S: each has its marginal, and its neighbours."""
+        size, width = f_s.mean.shape[-2:]
+        noise = self.draw_variance
+        Z_s = f_s.mean + (f_s.variance + noise).sqrt() * draws.subset(size, width)
+        full = self._rest_covariance(cond, w, Z_b)
+        full = full + noise[..., None] * torch.eye(full.shape[-1], dtype=full.dtype, device=full.device)
+        root = draw_root(full, layer=self.index, what="Cov(Z)", jitter=0.0 if self.jitter.on_draws else 1e-12)
+        residual = (root @ draws.rest(mean_b.shape[-2], width).mT.unsqueeze(-1)).squeeze(-1).mT
+        return Points(Z_s, mean_b + cond.A.mT @ w.mean + residual)
+
     def _joint(
         self, cond: Conditional, f_s: Gaussian, w: Gaussian, mean_b: Tensor, Z_b: Tensor, draws: Draws
     ) -> Points:
@@ -302,13 +311,18 @@ class SubsetLayer(gpytorch.Module):
         spread = w.factor.mT @ cond.A.unsqueeze(-3)  # W' A, [..., T, D, M, B]
         A_block = f_s.factor @ f_s.factor.mT
         B_block = f_s.factor @ spread
-        D_block = self._residual_covariance(cond, Z_b).unsqueeze(-3) + spread.mT @ spread
+        D_block = self._rest_covariance(cond, w, Z_b)
         A_block, B_block, D_block = _same_batch(A_block, B_block, D_block)
         covariance = torch.cat([torch.cat([A_block, B_block], -1), torch.cat([B_block.mT, D_block], -1)], -2)
         eye = torch.eye(covariance.shape[-1], dtype=covariance.dtype, device=covariance.device)
         mean_rest = mean_b + cond.A.mT @ w.mean
         mean = torch.cat(_same_batch(f_s.mean, mean_rest), -2)
         return mean, covariance + self.draw_variance[..., None] * eye
+
+    def _rest_covariance(self, cond: Conditional, w: Gaussian, Z_b: Tensor) -> Tensor:
+        """Covariance of F at the other rows when w ~ N(w.mean, w.factor w.factor'), [..., T, D, B, B]."""
+        spread = w.factor.mT @ cond.A.unsqueeze(-3)
+        return self._residual_covariance(cond, Z_b).unsqueeze(-3) + spread.mT @ spread
 
     def _residual_covariance(self, cond: Conditional, Z_b: Tensor) -> Tensor:
         """K_RR - K_RS K_SS^-1 K_SR in full, [..., B, B]."""

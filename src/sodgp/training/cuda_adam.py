@@ -113,7 +113,7 @@ def _tried(device: int, dtype: torch.dtype) -> Kernels | None:
     guard, adam = (load(_SOURCE, name, device, **macros) for name in ("sodgp_adam_guard", "sodgp_adam"))
     if guard is None or adam is None:
         return None
-    refused = torch.zeros((), device=f"cuda:{device}")
+    refused = torch.zeros((), dtype=torch.float32, device=f"cuda:{device}")
     step = partial(CudaAdam(refused).launch, (guard, adam))
     try:
         return (guard, adam) if agrees(step, refused, dtype) else None

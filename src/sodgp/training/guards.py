@@ -38,7 +38,7 @@ class GuardedAdam(torch.optim.Adam):
         super().__init__(parameters, lr=lr, fused=True, capturable=capturable)
         device = parameters[0].device if parameters else torch.device("cpu")
         self.waits = device.type == "cpu"
-        self.refused = torch.zeros((), device=device)
+        self.refused = torch.zeros((), dtype=torch.float32, device=device)
         self._kernels = CudaAdam(self.refused) if device.type == "cuda" and capturable else None
 
     def step(self, closure: Callable[[], Any] | None = None) -> None:  # type: ignore[override]

@@ -174,7 +174,7 @@ class Collection:
     def _begin(self) -> None:
         self.positions: list[Tensor] = []
         self.potentials: list[Tensor] = []
-        self.transitions, self.temperature = 0, torch.zeros((), device=self.step.step_size.device)
+        self.transitions, self.temperature = 0, torch.zeros((), dtype=torch.float32, device=self.step.step_size.device)
         self.info: SamplerInfo
 
     def _advance(self) -> None:

@@ -57,7 +57,9 @@ class SamplingStep:
         hyper_parameters = [p for p in model.parameters() if p.requires_grad]
         like = model.last.q_mean
         # On CUDA the rate is a tensor, which a recorded step reads anew at every replay.
-        self._rate = torch.tensor(schedule.learning_rate, device=like.device) if like.is_cuda else None
+        self._rate = None
+        if like.is_cuda:
+            self._rate = torch.tensor(schedule.learning_rate, dtype=torch.float32, device=like.device)
         self.optimizer: torch.optim.Optimizer = GuardedAdam(
             hyper_parameters, schedule.learning_rate if self._rate is None else self._rate, capturable=like.is_cuda
         )

@@ -119,7 +119,7 @@ class CapturedStep:
         self.objective = objective
         self.advance = advance
         self.parameters = [p for p in model.parameters() if p.requires_grad]
-        self._rate = torch.tensor(learning_rate, device=self.parameters[0].device)
+        self._rate = torch.tensor(learning_rate, dtype=torch.float32, device=self.parameters[0].device)
         self.optimizer = GuardedAdam(self.parameters, self._rate, capturable=True)
         self._recording: Recording | None = Recording(self._once, self.parameters, self.optimizer, generators)
 
