@@ -263,6 +263,9 @@ def test_a_config_file_and_flags_that_win(go, table, tmp_path):
         "random_state = 3\nverbose = false\n"
     )
     assert not go("fit", "--config", "fit.toml").output
+    # As editors on Windows write it.
+    (tmp_path / "bom.toml").write_text((tmp_path / "fit.toml").read_text(), encoding="utf-8-sig")
+    assert not go("fit", "--config", "bom.toml").output
     model = DeepGPRegressor.load("model")
     assert (model.n_layers, model.max_iter, model.subset_size, model.random_state) == (1, 2, "auto", 3)
     go(

@@ -8,7 +8,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.utils import check_random_state
 
 from sodgp import DeepGPRegressor
-from sodgp.errors import ConfigurationError, NumericalError
+from sodgp.errors import ConfigurationError, InputError, NumericalError
+from sodgp.layers.subset import COUPLINGS
 from sodgp.summary import target_names
 
 RNG = np.random.default_rng(0)
@@ -99,6 +100,32 @@ def test_joint_and_marginal_predictions_agree():
     joint_mean, cov = model.predict(X[:6], return_cov=True)
     assert_allclose(joint_mean, mean)
     assert_allclose(np.sqrt(np.diag(cov)), std)
+
+
+@pytest.mark.parametrize(
+    "options", [{"coupling": coupling} for coupling in COUPLINGS] + [{"inference": "dsvi"}], ids=str
+)
+def test_joint_predictions_have_the_law_of_each_row(options):
+    model = make(n_layers=3, n_predict_samples=3000, **options).fit(X, Y)
+    mean, std = model.predict(X[:3], return_std=True)
+    joint_mean, cov = model.predict(X[:3], return_cov=True)
+    assert_allclose(joint_mean, mean, rtol=0, atol=0.1 * std.max())
+    assert_allclose(np.diag(cov), std**2, rtol=0.1)
+
+
+def test_seeds_of_draws_come_in_all_kinds():
+    model = make().fit(X, Y)
+    for same in (3, np.random.RandomState(3)):
+        assert_array_equal(model.sample_y(X[:2], random_state=same), model.sample_y(X[:2], random_state=3))
+    first, second = (model.sample_y(X[:2], random_state=np.random.default_rng(3)) for _ in range(2))
+    assert_array_equal(first, second)
+    with pytest.raises(InputError, match="random_state"):
+        model.sample_y(X[:2], random_state="three")
+
+
+def test_tensors_of_any_kind_are_taken():
+    model = make().fit(torch.tensor(X).bfloat16(), Y)
+    assert_array_equal(model.predict(X[:2]), make().fit(torch.tensor(X).bfloat16().double(), Y).predict(X[:2]))
 
 
 def test_draws_of_the_function_are_smoother_than_those_of_the_targets():

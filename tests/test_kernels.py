@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from gpytorch.kernels import MaternKernel, RBFKernel, RQKernel, ScaleKernel
+from gpytorch.kernels import MaternKernel, MultitaskKernel, RBFKernel, RQKernel, ScaleKernel
 from gpytorch.priors import GammaPrior
 
 from sodgp.errors import ConfigurationError
@@ -58,6 +58,20 @@ def test_replicates_do_not_share_memory():
             parameter[0] += 1.0
             assert (parameter[1] == parameter[2]).all()
             assert (parameter[0] != parameter[1]).all()
+
+
+@pytest.mark.parametrize(
+    ("kernel", "words"),
+    [
+        (RBFKernel(batch_shape=torch.Size([2])), "RBFKernel has a batch shape"),
+        (MultitaskKernel(RBFKernel(), num_tasks=2), "MultitaskKernel .* several outputs"),
+        (MaternKernel, r"kernel=MaternKernel cannot be made .* lambda dims: MaternKernel"),
+        (ScaleKernel, "kernel=ScaleKernel cannot be made"),
+    ],
+)
+def test_kernels_that_are_not_one_function_of_two_rows(kernel, words):
+    with pytest.raises(ConfigurationError, match=words):
+        make_kernel(kernel, 3)
 
 
 def test_what_is_not_a_kernel_is_refused():

@@ -17,7 +17,7 @@ from sodgp.prediction import as_said_now, refuse_both
 from sodgp.predictive import GaussianMixture
 from sodgp.replicates import fit_replicates
 from sodgp.several import copy_of
-from sodgp.validation import check_integer
+from sodgp.validation import check_integer, seed_from
 
 
 class DeepGPEnsemble(MultiOutputMixin, RegressorMixin, BaseEstimator):
@@ -149,7 +149,7 @@ class DeepGPEnsemble(MultiOutputMixin, RegressorMixin, BaseEstimator):
         """
         together = self._together()
         count = check_integer("n_samples", n_samples, minimum=1)
-        seed = int(check_random_state(random_state).randint(2**31 - 1))
+        seed = seed_from(random_state)
         return together.sample_y(X, count, seed, latent=latent)
 
     def _together(self) -> Together:

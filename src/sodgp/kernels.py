@@ -92,15 +92,35 @@ def make_kernel(
         start = float(input_dim) ** 0.5 if lengthscale is None else lengthscale
         kernel.base_kernel.lengthscale = torch.tensor(start, dtype=dtype)
     else:
-        kernel = spec if isinstance(spec, Kernel) else spec(input_dim)
-        if not isinstance(kernel, Kernel):
-            raise ConfigurationError(
-                f"the kernel function must return a gpytorch.kernels.Kernel, not {type(kernel).__name__}."
-            )
+        kernel = spec if isinstance(spec, Kernel) else _made_by(spec, input_dim)
         _check_inputs(kernel, input_dim)
+        one = torch.zeros(1, input_dim)
+        if kernel.batch_shape or kernel.num_outputs_per_input(one, one) != 1:
+            raise ConfigurationError(
+                f"kernel: {type(kernel).__name__} has a batch shape, or several outputs; a kernel here is one function"
+                " of two rows. Outputs of the first layer have a kernel each with separate_kernels=True."
+            )
         # A copy: a function may hand out one object again and again, and layers must not share it.
         kernel = copy.deepcopy(kernel).to(dtype).requires_grad_(True)
     return _replicated(kernel, torch.Size([*replicates, 1])) if replicates else kernel
+
+
+def _made_by(factory: KernelFactory, input_dim: int) -> Kernel:
+    """The kernel of a user's function, or of a class that takes the number of inputs."""
+    try:
+        kernel = factory(input_dim)
+    except Exception as error:
+        if not isinstance(factory, type):
+            raise
+        raise ConfigurationError(
+            f"kernel={factory.__name__} cannot be made from the number of inputs ({error}). Give a kernel, or a"
+            f" function such as lambda dims: {factory.__name__}(..., ard_num_dims=dims)."
+        ) from error
+    if not isinstance(kernel, Kernel):
+        raise ConfigurationError(
+            f"the kernel function must return a gpytorch.kernels.Kernel, not {type(kernel).__name__}."
+        )
+    return kernel
 
 
 def inputs_with_values(kernel: Kernel) -> int | None:

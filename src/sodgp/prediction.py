@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 import torch
 from sklearn.preprocessing import StandardScaler
-from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
@@ -26,7 +25,7 @@ from sodgp.outliers import OUTLIER_SCALE, widening
 from sodgp.pooling import Together, spread_of
 from sodgp.predictive import GaussianMixture
 from sodgp.row_laws import RowLaw, row_law
-from sodgp.validation import check_integer, check_predict_data, cpu_threads
+from sodgp.validation import check_integer, check_predict_data, cpu_threads, seed_from
 
 _MAX_JOINT_ROWS = 1000
 # Of the covariances of one layer that are drawn from together: 32 MB.
@@ -134,7 +133,7 @@ class Predictions(Fitted):
         X : array, data frame or tensor of shape [N, D]
             At most 1,000 rows; `predict_distribution(X).sample` draws rows independently for any number.
         n_samples : int
-        random_state : int, RandomState or None
+        random_state : int, RandomState, numpy.random.Generator or None
         latent : bool
             Without observation noise.
 
@@ -153,7 +152,7 @@ class Predictions(Fitted):
         """
         together = self._together()
         count = check_integer("n_samples", n_samples, minimum=1)
-        seed = int(check_random_state(random_state).randint(2**31 - 1))
+        seed = seed_from(random_state)
         if together is not None:
             return together.sample_y(X, count, seed, latent=latent)
         mean, covariance = self._joint(X, seed, count, noise=None if latent else self.model_.drawn_noise_at)

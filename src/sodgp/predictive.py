@@ -381,8 +381,8 @@ class GaussianMixture:
         >>> dist.sample(10, random_state=0).shape
         (10, 2)
         """
-        if n_samples < 1:
-            raise InputError(f"n_samples must be at least 1; got {n_samples}")
+        if isinstance(n_samples, bool) or not isinstance(n_samples, int | np.integer) or n_samples < 1:
+            raise InputError(f"n_samples must be an integer of at least 1; got {n_samples!r:.100}")
         rng = np.random.default_rng(random_state)
         component = rng.integers(self.n_components, size=n_samples)
         # All the noise is drawn at once, and on the CPU: neither chunks nor device change what a seed gives.

@@ -137,7 +137,7 @@ def test_split_target_keeps_order() -> None:
         (["zzz"], r"no column 'zzz'. Columns: 'a', 'b', 'word'"),
         ([], "No target column was named"),
         (["a", "a"], "target 'a' occurs more than once"),
-        (["a", "b", "word"], "Every column is a target"),
+        (["a", "b", "word"], "No column is left as an input"),
     ],
 )
 def test_split_target_refuses(targets: list[str], message: str) -> None:

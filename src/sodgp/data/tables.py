@@ -118,7 +118,7 @@ def split_target(frame: pd.DataFrame, targets: Sequence[str]) -> tuple[pd.DataFr
             raise InputError(f"The table has no column {target!r}.{guess} Columns: {_listing(columns)}.")
     inputs = [column for column in columns if column not in targets]
     if not inputs:
-        raise InputError("Every column is a target; at least one must be left as an input.")
+        raise InputError("No column is left as an input: all are targets or were dropped.")
     return frame[inputs], frame[targets]
 
 
