@@ -9,6 +9,7 @@ import shlex
 from pathlib import Path
 
 import pytest
+import torch
 from typer.main import get_command
 
 from sodgp import DeepGPRegressor
@@ -18,8 +19,11 @@ from sodgp.cli.config import read_config
 from sodgp.cli.group import ExitCode
 from sodgp.cli.options import FLAG, INFERENCES, KERNELS, NO_FLAG, OPTIONS, SUBSETS, as_arguments
 from sodgp.configuration import _METHODS
+from sodgp.efforts import EFFORTS
 from sodgp.errors import ConfigurationError
 from sodgp.kernels import KERNEL_NAMES
+from sodgp.linalg import Jitter
+from sodgp.pooling import usual_spread
 from sodgp.subset import SELECTORS, KMeans
 from sodgp.subset.auto import Auto
 
@@ -52,6 +56,21 @@ def test_defaults_in_the_help_are_those_of_the_estimator(name):
         assert option.kind.accepts(default)
     elif option.kind is FLAG:
         assert default is None or isinstance(default, bool)  # None: the data decide
+
+
+def test_defaults_that_the_library_decides_are_told_right():
+    effort, told = EFFORTS[DEFAULTS["effort"]], {name: option.default for name, option in OPTIONS.items()}
+    assert told["max_iter"] == f"{effort.max_iter}, or by --effort"
+    assert told["subset_size"] == f"{effort.subset_size}, or by --effort"
+    assert told["batch_size"] == f"{effort.subset_size + effort.batch_rows}, or by --effort and rows"
+    assert told["n_members"] == f"{effort.members}, or by --effort"
+    assert told["member_spread"] == f"{usual_spread(4):.2f} for 4 members"
+    single, double = (float(text) for text in re.findall(r"1e-\d", told["jitter"])[::-1])
+    assert (single, double) == tuple(Jitter.default(dtype).amount for dtype in (torch.float32, torch.float64))
+    words = {True: {"tied", "trained"}, False: {"off"}, None: {"on with 500 rows"}}
+    for name, option in OPTIONS.items():
+        if option.kind is FLAG:
+            assert option.default in words[DEFAULTS[name]]
 
 
 def test_the_page_of_the_command_line_is_up_to_date():
