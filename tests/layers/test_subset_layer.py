@@ -31,6 +31,21 @@ def fresh(seed=3, n_samples=T):
     return FreshDraws(torch.Generator().manual_seed(seed), n_samples)
 
 
+class Constant:
+    """One number for all draws of the subset, and one for those of the rest."""
+
+    n_samples = 1
+
+    def __init__(self, subset, rest):
+        self.values = subset, rest
+
+    def subset(self, rows, width):
+        return torch.full((1, rows, width), self.values[0], dtype=torch.float64)
+
+    def rest(self, rows, width):
+        return torch.full((1, rows, width), self.values[1], dtype=torch.float64)
+
+
 FIRST = Points(randn(4, 1, M, D_IN), randn(5, 1, B, D_IN))
 LATER = Points(randn(4, T, M, D_IN), randn(5, T, B, D_IN))
 
@@ -100,11 +115,24 @@ def test_the_program_adds_its_jitter_to_draws(coupling):
     expected = torch.tensor([2 * amount] * M + [3 * amount] * B, dtype=torch.float64)
     added = torch.diag_embed(expected).expand(1, D_OUT, M + B, M + B)
     torch.testing.assert_close(moments[1] - moments[0], added, rtol=1e-9, atol=1e-9)
-    if coupling != "joint":
-        with torch.no_grad():
-            layers = ((layer.propagate(FIRST, fresh(), coupling)[0]) for layer in (plain, program))
-            a, b = (drawn.rest for drawn in layers)
-        assert not torch.equal(a, b)
+    if coupling == "joint":
+        return
+    with torch.no_grad():
+        # A draw of one standard deviation beside one of none: the squared step is the variance of the draw.
+        still, rest, subset = (
+            [layer.propagate(FIRST, Constant(*values), coupling)[0] for layer in (plain, program)]
+            for values in ((0.0, 0.0), (0.0, 1.0), (1.0, 0.0))
+        )
+        without, added = ((b.rest - a.rest).square() for a, b in zip(still, rest, strict=True))
+        torch.testing.assert_close(added - without, torch.full_like(added, 3 * amount), rtol=0, atol=1e-9)
+        if coupling == "marginal":
+            without, added = ((b.subset - a.subset).square() for a, b in zip(still, subset, strict=True))
+            torch.testing.assert_close(added - without, torch.full_like(added, 2 * amount), rtol=0, atol=1e-9)
+        else:
+            # F_S is the same in both; only its noise differs.
+            step = (plain.noise_variance + 2 * amount).sqrt() - plain.noise_variance.sqrt()
+            difference = subset[1].subset - subset[0].subset
+            torch.testing.assert_close(difference, step.expand_as(difference), rtol=0, atol=1e-9)
 
 
 @pytest.mark.parametrize("family", ["paper", "whitened"])
