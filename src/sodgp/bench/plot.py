@@ -12,20 +12,21 @@ from sodgp.atomic import write_whole
 from sodgp.bench.cells import Cell, row_label
 from sodgp.bench.table import Number, data_order, row_order, summarise
 from sodgp.errors import InputError
+from sodgp.plots.style import ALARM, DRAW, GREEN, POINT, PURPLE, SKY, tidy
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-# Okabe-Ito: told apart by all readers; depth is told by the line.
+# Depth is told by the line.
 _COLOURS = {
     "default": "#000000",
-    "SoD": "#0072b2",
-    "SoD*": "#56b4e9",
-    "SGHMC": "#cc79a7",
-    "DSVI": "#d55e00",
-    "DSVI*": "#e69f00",
-    "SVGP": "#009e73",
+    "SoD": POINT,
+    "SoD*": SKY,
+    "SGHMC": PURPLE,
+    "DSVI": ALARM,
+    "DSVI*": DRAW,
+    "SVGP": GREEN,
     "gpytorch": "#7f7f7f",
     "exact": "#8c564b",
     "ngboost": "#bcbd22",
@@ -83,12 +84,9 @@ def _rmse_panel(ax: Axes, cells: Sequence[Cell], rows: Sequence[tuple[str, int]]
         else:
             ax.errorbar(number.mean, place, xerr=number.std, fmt="o", ms=5, capsize=3, color=colour)
     ax.set_xlim(low, high)
-    ax.grid(axis="both", color="0.9")
-    ax.set_axisbelow(True)
     ax.locator_params(axis="x", nbins=5)
     ax.tick_params(labelsize=8)
-    for side in ("top", "right"):
-        ax.spines[side].set_visible(False)
+    tidy(ax)
 
 
 def _limits(numbers: Sequence[Number]) -> tuple[float, float]:
@@ -132,10 +130,7 @@ def curves_figure(cells: Sequence[Cell], data: str) -> Figure:
             ax.set_ylim(late.min() - margin, late.max() + margin)
         ax.set_xlabel("iteration")
         ax.set_ylabel(label)
-        ax.grid(color="0.9")
-        ax.set_axisbelow(True)
-        for side in ("top", "right"):
-            ax.spines[side].set_visible(False)
+        tidy(ax)
     lines, names = panels[0].get_legend_handles_labels()
     figure.legend(lines, names, loc="outside right center", frameon=False, fontsize=9)
     figure.suptitle(f"{data}: training curves, mean {'and range ' if banded else ''}over splits", fontsize=11)
