@@ -28,7 +28,8 @@ class TrainingState:
     model : DeepGP
         Live: look, do not touch. Several models that train in one program have a leading axis in every tensor.
     validation : float or None
-        With `validation_fraction`: mean log predictive density of a held-out row, in original units of y.
+        With `validation_fraction`: mean log predictive density of a held-out row, all its targets together, in
+        original units of y.
 
     Examples
     --------
@@ -79,7 +80,8 @@ class History:
     bad_gradients : int
         Gradients that were not finite, and that Adam therefore never saw; each also rolled training back.
     validation : list of float
-        With `validation_fraction`: mean log predictive density of a held-out row; else empty.
+        With `validation_fraction`: mean log predictive density of a held-out row, all its targets together; else
+        empty.
 
     Examples
     --------
