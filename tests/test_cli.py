@@ -181,7 +181,7 @@ def test_a_model_is_replaced_and_nothing_else(go, table, tmp_path):
         (["text.csv"], 1, "Encode such columns as numbers, or leave them out (--drop)."),
         (["text.csv", "--drop", "colour", "--drop", "form"], 1, "no column 'form'"),
         (["data.csv", "--drop", "y"], 2, "'y' cannot be the target and be dropped"),
-        (["data.csv", "--drop", "a", "--drop", "b", "--drop", "z"], 1, "at least one must be left as an input"),
+        (["data.csv", "--drop", "a", "--drop", "b", "--drop", "z"], 1, "No column is left as an input"),
         (["texty.csv"], 1, "'y' holds text instead of numbers, such as 'high' in row 1 below the header. Encode such"),
         (["stray.csv"], 1, "stray.csv: 'b' holds '?' in row 8 below the header instead of a number. Correct such"),
         (["comma.csv"], 1, "'b' holds '0,5' in row 2 below the header instead of a number. It looks like a decimal"),

@@ -11,6 +11,8 @@ from sodgp import DeepGPRegressor
 from sodgp.callbacks import EarlyStopping
 from sodgp.cli.tables import check_output
 from sodgp.errors import CheckpointWarning, ConfigurationError
+from sodgp.io import read_record, write_record
+from sodgp.layers.floors import NOISE_FLOOR
 from sodgp.presets import paper
 from sodgp.replicates import fit_replicates
 from sodgp.resources import prediction_bytes
@@ -195,6 +197,19 @@ def test_a_fit_needs_no_gradients_around_it(off, options):
         inside = model.predict(X)
         assert not torch.is_grad_enabled()
     np.testing.assert_array_equal(inside, DeepGPRegressor(**options).fit(X, Y).predict(X))
+
+
+def test_files_from_where_double_was_the_default_are_read(tmp_path):
+    """Before models did not depend on it, their constraints had PyTorch's default dtype."""
+    model = made("plain").fit(X, Y)
+    model.save(tmp_path / "m.sodgp")
+    record = read_record(tmp_path / "m.sodgp")
+    bounds = [name for name in record.tensors if name.endswith("raw_noise_constraint.lower_bound")]
+    assert len(bounds) > 1
+    for name in bounds:
+        record.tensors[name] = torch.tensor(NOISE_FLOOR, dtype=torch.float64)
+    write_record(tmp_path / "old.sodgp", record)
+    np.testing.assert_allclose(DeepGPRegressor.load(tmp_path / "old.sodgp").predict(X), model.predict(X), atol=1e-9)
 
 
 def test_a_fit_without_gradients_can_be_continued():

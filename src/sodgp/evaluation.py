@@ -151,7 +151,11 @@ class Evaluation:
     def _row_values(self, target: int) -> FloatArray:
         """What the scores average, [N, columns]; `_RULES` knows the columns by their place."""
         p, error = self.pit[:, target], self.residual[:, target]
-        base_z = (self.y - self.base_mean)[:, target] / self.base_std[:, target]
+        base_error = (self.y - self.base_mean)[:, target]
+        # The training mean is itself rounded.
+        rounding = 4 * np.finfo(np.float64).eps * np.abs(self.base_mean[:, target])
+        base_error = np.where(np.abs(base_error) <= rounding, 0.0, base_error)
+        base_z = base_error / self.base_std[:, target]
         base_log_prob = -0.5 * base_z**2 - np.log(self.base_std[:, target]) - 0.5 * np.log(2 * np.pi)
         tails = [tail_probability(level) for level in (0.5, 0.8, 0.9, 0.95)]
         columns = [
@@ -162,7 +166,7 @@ class Evaluation:
             *((p >= tail) & (p <= 1 - tail) for tail in tails),
             (self.high - self.low)[:, target],
             -base_log_prob,
-            (self.y - self.base_mean)[:, target] ** 2,
+            base_error**2,
         ]
         return np.stack([np.asarray(column, dtype=np.float64) for column in columns], axis=1)
 

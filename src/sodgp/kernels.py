@@ -95,7 +95,7 @@ def make_kernel(
         kernel = spec if isinstance(spec, Kernel) else _made_by(spec, input_dim)
         _check_inputs(kernel, input_dim)
         one = torch.zeros(1, input_dim)
-        if kernel.batch_shape or kernel.num_outputs_per_input(one, one) != 1:
+        if kernel.batch_shape.numel() != 1 or kernel.num_outputs_per_input(one, one) != 1:
             raise ConfigurationError(
                 f"kernel: {type(kernel).__name__} has a batch shape, or several outputs; a kernel here is one function"
                 " of two rows. Outputs of the first layer have a kernel each with separate_kernels=True."

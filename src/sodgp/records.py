@@ -288,7 +288,8 @@ def _rebuild(
         # Bounds and columns are those of the options; a file may repeat them, not change them.
         is_fixed = name.endswith(("lower_bound", "upper_bound", "active_dims"))
         found = tensor_of(state, name, tuple(tensor.shape), tensor.dtype, finite=not is_fixed)
-        if is_fixed and not torch.equal(found, tensor.cpu()):
+        # To single precision: where PyTorch's default was double, bounds were not rounded to it.
+        if is_fixed and not torch.equal(found.float(), tensor.cpu().float()):
             refuse(_STATE + name, "another one than its options say")
     model.load_state_dict(state, strict=True)
     return model.requires_grad_(False).eval()

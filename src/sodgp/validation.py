@@ -184,10 +184,10 @@ def gradients() -> Iterator[None]:
 
 @dataclass
 class _Threads:
-    """PyTorch's number of threads belongs to the process: who has changed it, and what it was."""
+    """Threads that begin take PyTorch's number over from others: what open blocks have set, and what it was before."""
 
     lock: threading.Lock = field(default_factory=threading.Lock)
-    blocks: int = 0
+    inside: list[int] = field(default_factory=list)
     outside: int = 1
 
 
@@ -200,23 +200,28 @@ def cpu_threads(count: int | None) -> Iterator[None]:
 
     Never more than the machine has: PyTorch would start as many as it is told, until the system refuses.
     """
-    before = torch.get_num_threads()
-    count = None if count is None else min(count, os.cpu_count() or 1)
-    if count is None or count == before:
+    if count is None:
         yield
         return
+    count = min(count, os.cpu_count() or 1)
     with _THREADS.lock:
-        _THREADS.blocks += 1
-        if _THREADS.blocks == 1:
+        before = torch.get_num_threads()
+        is_borrowed = before in _THREADS.inside
+        if not _THREADS.inside:
             _THREADS.outside = before
-        torch.set_num_threads(count)
+        _THREADS.inside.append(count)
+        if count != before:
+            torch.set_num_threads(count)
     try:
         yield
     finally:
         with _THREADS.lock:
-            _THREADS.blocks -= 1
-            # Blocks of other threads may overlap this one, and "before" be theirs.
-            torch.set_num_threads(before if _THREADS.blocks else _THREADS.outside)
+            _THREADS.inside.remove(count)
+            # What was found here may have been the number of another thread's block, which is over by now.
+            is_over = is_borrowed and before not in _THREADS.inside
+            back = _THREADS.outside if is_over else before
+            if back != torch.get_num_threads():
+                torch.set_num_threads(back)
 
 
 def without_tensors(data: Any) -> Any:

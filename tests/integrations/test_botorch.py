@@ -203,6 +203,15 @@ def test_the_posterior_is_the_law_of_predictions_under_marginal_coupling():
     assert variance == pytest.approx(law.variance, rel=0.1)
 
 
+def test_a_model_made_without_gradients_has_a_posterior_with_them(one):
+    for off in (torch.no_grad, torch.inference_mode):
+        with off():
+            longer = one.condition_on_observations(POINTS[0].clone(), Y[:2, :1].clone())
+        x = POINTS[1].clone().requires_grad_()
+        longer.posterior(x).mixture_mean.sum().backward()
+        assert bool(x.grad.any())
+
+
 def test_a_short_refit_holds_no_rows_out():
     model = make(estimator=small(validation_fraction=0.25, subset_size=8))
     longer = model.condition_on_observations(POINTS[0], Y[:2, :1])

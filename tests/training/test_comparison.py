@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from sodgp.architecture import Architecture
-from sodgp.inference.base import TrainingSet
+from sodgp.inference.base import TrainingSet, rest_of
 from sodgp.inference.sod import SubsetOfData
 from sodgp.training.comparison import bound_of
 
@@ -19,7 +19,7 @@ MODEL = METHOD.build(Architecture(1, 1, 10, []), DATA, torch.Generator().manual_
 
 
 def found(batch_rows, **options):
-    return bound_of(MODEL, METHOD, DATA, batch_rows=batch_rows, **{"n_samples": 3, "seed": 0, **options})
+    return bound_of(MODEL, METHOD, DATA, None, batch_rows=batch_rows, **{"n_samples": 3, "seed": 0, **options})
 
 
 def test_a_part_of_sorted_rows_speaks_for_all():
@@ -27,7 +27,7 @@ def test_a_part_of_sorted_rows_speaks_for_all():
     assert found(10) == pytest.approx(full, rel=0.1)
     half = replace(DATA, X_r=X[:2000], y_r=Y[:2000])
     # What the first 2,000 rows alone would say.
-    assert bound_of(MODEL, METHOD, half, batch_rows=10, n_samples=3, seed=0) > 0.5 * full
+    assert bound_of(MODEL, METHOD, half, None, batch_rows=10, n_samples=3, seed=0) > 0.5 * full
 
 
 def test_rows_are_those_of_a_step_where_that_sees_more():
@@ -48,12 +48,31 @@ def test_precisions_follow_their_rows():
             return {"rest": torch.zeros(())}
 
     known = replace(DATA, precision_r=X.exp())
-    bound_of(MODEL, Noted(), known, batch_rows=10, n_samples=3, seed=0)
+    bound_of(MODEL, Noted(), known, None, batch_rows=10, n_samples=3, seed=0)
     assert seen[0].X_b.shape == (1, 2000, 1)
     assert seen[0].scale == 2.0
     assert torch.equal(seen[0].precision_b, seen[0].X_b.exp())
 
 
+def test_other_subsets_are_compared_at_the_same_rows():
+    seen = []
+
+    class Noted(SubsetOfData):
+        def terms(self, model, batch, draws):
+            seen.append(set(batch.X_b.flatten().tolist()))
+            return {"rest": torch.zeros(())}
+
+    subsets = [torch.arange(start, 4000, 400) for start in (0, 7)]
+    for chosen in subsets:
+        rest = rest_of(4000, chosen)
+        data = TrainingSet(X[chosen], Y[chosen], X[rest], Y[rest])
+        bound_of(MODEL, Noted(), data, chosen, batch_rows=10, n_samples=3, seed=0)
+        assert len(seen[-1]) == 2000
+        assert not seen[-1] & set(X[chosen].flatten().tolist())
+    # All but those that one of them has in its subset.
+    assert len(seen[0] & seen[1]) >= 1980
+
+
 def test_no_rows_beside_the_subset():
     alone = replace(DATA, X_r=X[:0], y_r=Y[:0])
-    assert bound_of(MODEL, METHOD, alone, batch_rows=0, n_samples=3, seed=0) < 0.0
+    assert bound_of(MODEL, METHOD, alone, None, batch_rows=0, n_samples=3, seed=0) < 0.0

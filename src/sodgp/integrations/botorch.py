@@ -311,10 +311,12 @@ class DeepGPModel(Model):
     def _set_estimators(self, estimators: Sequence[DeepGPRegressor]) -> None:
         self.estimators: list[DeepGPRegressor] = list(estimators)
         self._laws: list[JointLaw] = []
-        for e in self.estimators:
-            X_s, y_s = e._anchors(e.model_.likelihood.raw_noise)
-            law = joint_law(e.model_, e._method, X_s, y_s, n_samples=e.n_predict_samples, seed=e._predict_seed)
-            self._laws.append(law)
+        # Posteriors are differentiated later, wherever the model was made.
+        with torch.inference_mode(False):
+            for e in self.estimators:
+                X_s, y_s = e._anchors(e.model_.likelihood.raw_noise)
+                law = joint_law(e.model_, e._method, X_s, y_s, n_samples=e.n_predict_samples, seed=e._predict_seed)
+                self._laws.append(law)
 
     def _parents(self, batch: torch.Size) -> list[int]:
         """Which of the present models every element of the batch continues."""

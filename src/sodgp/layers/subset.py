@@ -311,7 +311,7 @@ class SubsetLayer(gpytorch.Module):
         spread = w.factor.mT @ cond.A.unsqueeze(-3)  # W' A, [..., T, D, M, B]
         A_block = f_s.factor @ f_s.factor.mT
         B_block = f_s.factor @ spread
-        D_block = self._rest_covariance(cond, w, Z_b)
+        D_block = self._residual_covariance(cond, Z_b).unsqueeze(-3) + spread.mT @ spread
         A_block, B_block, D_block = _same_batch(A_block, B_block, D_block)
         covariance = torch.cat([torch.cat([A_block, B_block], -1), torch.cat([B_block.mT, D_block], -1)], -2)
         eye = torch.eye(covariance.shape[-1], dtype=covariance.dtype, device=covariance.device)

@@ -106,4 +106,6 @@ def _best(metric: str, scores: list[Score]) -> int:
     values = np.array([score.value for score in scores])
     if metric == "coverage_90":
         return int(np.argmin(np.abs(values - 0.9)))
-    return int(np.argmax(values) if metric == "r2" else np.argmin(values))
+    # A score that does not exist is not the best.
+    worse = -values if metric == "r2" else values
+    return int(np.argmin(np.where(np.isnan(worse), np.inf, worse)))

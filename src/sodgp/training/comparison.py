@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from sodgp.draws import FreshDraws
-from sodgp.inference.base import Batch, Inference, TrainingSet, bound
+from sodgp.inference.base import Batch, Inference, TrainingSet, bound, rest_of
 from sodgp.model import DeepGP
 
 # Rows of the rest in such a bound, where a step does not see more.
@@ -49,7 +49,14 @@ def bound_at(model: DeepGP, inference: Inference, batch: Batch, *, n_samples: in
 
 
 def bound_of(
-    model: DeepGP, inference: Inference, data: TrainingSet, *, batch_rows: int, n_samples: int, seed: int
+    model: DeepGP,
+    inference: Inference,
+    data: TrainingSet,
+    chosen: Tensor | None,
+    *,
+    batch_rows: int,
+    n_samples: int,
+    seed: int,
 ) -> float:
     """The bound of a model at 2,000 rows of the rest, drawn at random, or as many as a step sees where that is more.
 
@@ -59,13 +66,15 @@ def bound_of(
         As in `bound_at`.
     data : TrainingSet
         Without replicates.
+    chosen : Tensor of shape [M] or None
+        Which rows of the data the subset is: models with other subsets are compared at the same rows, but for these.
     batch_rows : int
         Rows of the rest that a step sees.
     seed : int
         Of the rows and of the draws.
     """
     device = model.likelihood.raw_noise.device
-    order = torch.randperm(data.n_rest, generator=torch.Generator().manual_seed(seed))
+    order = _shuffled_rest(data.n_rest, torch.arange(0) if chosen is None else chosen, seed)
     # In their own order, so that where all take part they are what a full step sees.
     rows = compared_rows(order, batch_rows).sort().values
     parts = [data.X_s, data.y_s, data.X_r[rows], data.y_r[rows]]
@@ -73,3 +82,12 @@ def bound_of(
     X_s, y_s, X_b, y_b, *precision = (part.to(device).unsqueeze(0) for part in parts)
     batch = Batch(X_s, y_s, X_b, y_b, data.n_rest / len(rows) if len(rows) else 0.0, *precision)
     return bound_at(model, inference, batch, n_samples=n_samples, seed=seed)
+
+
+def _shuffled_rest(n_rest: int, chosen: Tensor, seed: int) -> Tensor:
+    """Positions in the rest, [N - M], in a random order of all N rows that does not depend on the subset."""
+    n_rows = n_rest + len(chosen)
+    place = torch.full((n_rows,), -1)
+    place[rest_of(n_rows, chosen)] = torch.arange(n_rest)
+    shuffled = place[torch.randperm(n_rows, generator=torch.Generator().manual_seed(seed))]
+    return shuffled[shuffled >= 0]

@@ -161,6 +161,7 @@ def fit(inference: Inference, problems: Sequence[Problem], settings: Settings) -
                         single,
                         inference,
                         problem.data,
+                        problem.chosen,
                         batch_rows=settings.batch_rows,
                         n_samples=settings.n_samples,
                         seed=0,

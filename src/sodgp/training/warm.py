@@ -76,7 +76,7 @@ def warm(
     if inference.uses_subset:
 
         def judged(trial: DeepGP) -> float:
-            return bound_of(trial, inference, data, batch_rows=batch_rows, n_samples=n_samples, seed=seed)
+            return bound_of(trial, inference, data, None, batch_rows=batch_rows, n_samples=n_samples, seed=seed)
 
         _carry(old, start.subset, model, data, judged)
     return model
