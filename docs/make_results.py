@@ -39,7 +39,7 @@ def table(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def paper_cells() -> list[Cell]:
-    """The cells of the paper's table, but for year: a single row of it was run, on a part of its rows."""
+    """The cells of the paper's table, but for year: two rows of it were run, on a part of its rows."""
     return [cell for cell in read_cells(RESULTS / "paper") if cell.key.data != "year_subset7000"]
 
 
@@ -292,9 +292,14 @@ def filled(page: str) -> str:
     """The page with every table made anew."""
 
     def write(match: re.Match[str]) -> str:
-        return f"<!-- results: {match[1]} -->\n\n{TABLES[match[1]]()}\n\n<!-- end -->"
+        return f"<!-- results: {match[1]} -->\n\n{_unbroken(TABLES[match[1]]())}\n\n<!-- end -->"
 
     return re.sub(r"<!-- results: (\w+) -->.*?<!-- end -->", write, page, flags=re.DOTALL)
+
+
+def _unbroken(table: str) -> str:
+    """The table with spaces that do not break in the middle of a number."""
+    return re.sub(r" (±|‡)( (?=\d))?", lambda match: match[0].replace(" ", "\N{NO-BREAK SPACE}"), table)
 
 
 def draw() -> None:
