@@ -1,5 +1,7 @@
 """What the estimator adds to the rooms below: units, the subset, counts, draws over rows, restarts."""
 
+from pathlib import Path
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -161,6 +163,13 @@ def test_minibatches_and_full_batches_both_train():
     for batch_size in (15, 40):
         model = make(batch_size=batch_size, max_iter=100, learning_rate=0.03).fit(X, Y)
         assert model.score(X, Y) > 0.5
+
+
+@pytest.mark.parametrize("options", [{"parameterization": "paper", "hidden_width": 2}, {"subset_size": 1000}], ids=str)
+def test_warnings_point_at_the_line_that_fits(options):
+    with pytest.warns() as caught:
+        make(**{"n_layers": 2, **options}).fit(X, Y)
+    assert [Path(warning.filename).name for warning in caught] == [Path(__file__).name]
 
 
 def test_a_second_fit_forgets_the_first():

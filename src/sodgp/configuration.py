@@ -260,7 +260,7 @@ class Configuration:
                     f"subset_size={self.subset_size} is more than the {n_rows} rows of the data: the subset is all of"
                     " them, and the rest is empty.",
                     SubsetSizeWarning,
-                    stacklevel=4,
+                    stacklevel=5,
                 )
             return min(self.subset_size, n_rows)
         if self.subset_size == "paper":
@@ -303,7 +303,7 @@ class Configuration:
                 "parameterization='paper' with a hidden width of 1 or 2 is badly conditioned: the expected trace of"
                 " K(Z_S)^-1 grows without bound as the jitter falls. Use 'whitened', or a wider layer.",
                 NumericalWarning,
-                stacklevel=3,
+                stacklevel=5,
             )
         return widths
 

@@ -144,26 +144,17 @@ class Preparation(Fitted):
         start = Start(self.model_, Subset(self._X_s[0], self._y_s[0])) if self._begins_warm else None
         for name in OPTIONAL_ATTRIBUTES:
             self.__dict__.pop(name, None)
-        columns = getattr(self, "feature_names_in_", None)
-        X_raw, y_raw = check_fit_data(self, X, y)
-        if start is not None:
-            _check_same_columns(columns, getattr(self, "feature_names_in_", None))
-        names = target_names_in(y)
-        if names is not None:
-            self.target_names_ = names
-        self._y_is_vector = y_raw.ndim == 1
-        y_columns = y_raw.reshape(len(y_raw), -1)
+        X_all, y_all = self._taken(X, y, is_warm=start is not None)
         drawn = check_random_state(self.random_state).randint(2**31 - 1, size=3).tolist()
         seeds = seeds_of(plan, self.random_state) or drawn
         self._predict_seed = int(seeds[2])
-        rows, held = held_out_rows(config.validation_fraction, len(X_raw), seeds[1] + 5)
+        rows, held = held_out_rows(config.validation_fraction, len(X_all), seeds[1] + 5)
         self._n_held_out = len(held)
         if len(held):
             if noise_variance is not None:
                 raise ConfigurationError("validation_fraction and noise_variance do not go together; leave one out.")
             self.validation_indices_ = held
-        X_held, y_held, X_raw, y_columns = X_raw[held], y_columns[held], X_raw[rows], y_columns[rows]
-        X_t, y_t = self._scaled(X_raw, y_columns, is_warm=start is not None)
+        X_t, y_t = self._scaled(X_all[rows], y_all[rows], is_warm=start is not None)
         method = config.method(len(X_t))
         size = self._subset_rows(config, X_t)
         if start is not None and not method.uses_subset and self.subset_size is None:
@@ -175,30 +166,7 @@ class Preparation(Fitted):
             self.subset_indices_ = rows[chosen.numpy()]
         known = self._known_noise(config, noise_variance, tuple(y_t.shape))
         data = split(X_t, y_t, chosen, config.dtype, known)
-
-        separates = config.separates(len(X_t), self.kernel)
-        if start is not None and config.separate_kernels is None:
-            # The kernels that there are; where the options forbid them, the models do not fit, and that is said.
-            separates = start.model.has_separate_kernels and may_separate(vars(config))
-        widths = config.hidden_widths(X_t.shape[1])
-        weights = (linear_weights if config.hidden_mean == "linear" else zero_weights)(X_t, widths)
-        if start is not None:
-            weights = kept_directions(start.model, weights)
-        architecture = Architecture(
-            input_dim=X_t.shape[1],
-            n_outputs=y_t.shape[1],
-            size=size,
-            mean_weights=weights,
-            kernel=self.kernel,
-            parameterization=config.parameterization,
-            tie_label_noise=config.tie_label_noise,
-            separate_kernels=separates,
-            initialization=config.initialization,
-            jitter=config.jitter,
-            dtype=config.dtype,
-            known_noise=None if known is None else known.mean.to(config.dtype),
-            label_precision=None if known is None else known.precision[chosen].to(config.dtype),
-        )
+        architecture = self._architecture(config, start, X_t, chosen, known, size=size, n_outputs=y_t.shape[1])
         settings = Settings(
             max_iter=config.max_iter,
             batch_rows=config.batch_rows(len(chosen), data.n_rest),
@@ -211,11 +179,59 @@ class Preparation(Fitted):
             reselection=config.reselection(self.subset),
             max_seconds=config.max_seconds,
             checkpoint=None if plan is None else replace(plan, seeds=seeds),
-            held_out=self._judged_by(X_held, y_held, config.dtype) if len(held) else None,
+            held_out=self._judged_by(X_all[held], y_all[held], config.dtype) if len(held) else None,
         )
         self._method = method
         self._X_s, self._y_s = data.X_s.unsqueeze(0), data.y_s.unsqueeze(0)
         return Problem(architecture, data, int(seeds[1]), chosen, start), settings
+
+    def _taken(self, X: Any, y: Any, *, is_warm: bool) -> tuple[FloatArray, FloatArray]:
+        """X [N, D] and y [N, P] as numbers, checked; what they are called is kept."""
+        columns = getattr(self, "feature_names_in_", None)
+        X_raw, y_raw = check_fit_data(self, X, y)
+        if is_warm:
+            _check_same_columns(columns, getattr(self, "feature_names_in_", None))
+        names = target_names_in(y)
+        if names is not None:
+            self.target_names_ = names
+        self._y_is_vector = y_raw.ndim == 1
+        return X_raw, y_raw.reshape(len(y_raw), -1)
+
+    def _architecture(
+        self,
+        config: Configuration,
+        start: Start | None,
+        X: Tensor,
+        chosen: Tensor,
+        known: KnownNoise | None,
+        *,
+        size: int,
+        n_outputs: int,
+    ) -> Architecture:
+        """What the options say about the model of these rows, or about that of the fit that is continued."""
+        separates = config.separates(len(X), self.kernel)
+        if start is not None and config.separate_kernels is None:
+            # The kernels that there are; where the options forbid them, the models do not fit, and that is said.
+            separates = start.model.has_separate_kernels and may_separate(vars(config))
+        widths = config.hidden_widths(X.shape[1])
+        weights = (linear_weights if config.hidden_mean == "linear" else zero_weights)(X, widths)
+        if start is not None:
+            weights = kept_directions(start.model, weights)
+        return Architecture(
+            input_dim=X.shape[1],
+            n_outputs=n_outputs,
+            size=size,
+            mean_weights=weights,
+            kernel=self.kernel,
+            parameterization=config.parameterization,
+            tie_label_noise=config.tie_label_noise,
+            separate_kernels=separates,
+            initialization=config.initialization,
+            jitter=config.jitter,
+            dtype=config.dtype,
+            known_noise=None if known is None else known.mean.to(config.dtype),
+            label_precision=None if known is None else known.precision[chosen].to(config.dtype),
+        )
 
     def _scaled(self, X: FloatArray, y: FloatArray, *, is_warm: bool) -> tuple[Tensor, Tensor]:
         """X [N, D] and y [N, P] in the units of training: those of these rows, or of the fit that is continued."""
