@@ -127,6 +127,9 @@ def test_seeds_of_draws_come_in_all_kinds():
 
 def test_tensors_of_any_kind_are_taken():
     model = make().fit(torch.tensor(X).bfloat16(), Y)
+    targets = torch.tensor(Y).bfloat16()
+    dist = model.predict_distribution(X)
+    assert_array_equal(dist.log_prob(targets), dist.log_prob(targets.double()))
     assert_array_equal(model.predict(X[:2]), make().fit(torch.tensor(X).bfloat16().double(), Y).predict(X[:2]))
 
 

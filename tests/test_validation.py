@@ -8,6 +8,7 @@ from numpy.testing import assert_array_equal
 
 from sodgp import DeepGPRegressor
 from sodgp.errors import ConfigurationError, InputError
+from sodgp.surroundings import cpu_threads
 from sodgp.validation import (
     check_choice,
     check_fit_data,
@@ -15,7 +16,6 @@ from sodgp.validation import (
     check_integer,
     check_positive,
     check_predict_data,
-    cpu_threads,
     resolve_device,
 )
 

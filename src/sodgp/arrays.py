@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
@@ -12,12 +14,19 @@ Numbers = int | float | ArrayLike | torch.Tensor  # int and float for run-time c
 FloatArray = NDArray[np.float64]
 
 
+def without_tensors(data: Any) -> Any:
+    """Torch tensors as NumPy arrays; everything else as it is."""
+    if not isinstance(data, torch.Tensor):
+        return data
+    values = data.detach().cpu()
+    # NumPy has no bfloat16.
+    return (values.float() if values.dtype == torch.bfloat16 else values).numpy()
+
+
 def to_array(values: Numbers, name: str) -> FloatArray:
     """Numbers of any common container as a float64 array of its own."""
-    if isinstance(values, torch.Tensor):
-        values = values.detach().cpu().numpy()
     try:
-        return np.array(values, dtype=np.float64)
+        return np.array(without_tensors(values), dtype=np.float64)
     except (TypeError, ValueError) as error:
         raise InputError(f"{name} must hold numbers only, in a rectangular array: {error}") from error
 

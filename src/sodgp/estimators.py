@@ -18,9 +18,10 @@ from sodgp.prediction import Predictions
 from sodgp.preparation import Preparation
 from sodgp.replicates import fit_replicates, training_memory
 from sodgp.several import Several
+from sodgp.surroundings import cpu_threads, gradients
 from sodgp.training.history import History
 from sodgp.training.run import fit
-from sodgp.validation import check_integer, cpu_threads, gradients
+from sodgp.validation import check_integer
 
 
 class DeepGPRegressor(Several, Preparation, Predictions, MultiOutputMixin, RegressorMixin, BaseEstimator):

@@ -7,17 +7,15 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from sodgp.arrays import FloatArray
+from sodgp.arrays import FloatArray, without_tensors
 from sodgp.ensembles import DeepGPEnsemble
 from sodgp.errors import InputError
 from sodgp.estimators import DeepGPRegressor
 from sodgp.predictive import GaussianMixture, tail_probability
 from sodgp.summary import target_names
-from sodgp.validation import without_tensors
 
 __all__ = ["Evaluation", "Score", "evaluate", "joined", "observed"]
 
@@ -313,8 +311,7 @@ def _single(model: Any) -> DeepGPRegressor:
 
 
 def _numbers(y: Any) -> FloatArray:
-    if isinstance(y, torch.Tensor):
-        y = y.detach().cpu().numpy()
+    y = without_tensors(y)
     try:
         values = np.asarray(y)
         if values.dtype.kind in "mMc":

@@ -25,7 +25,8 @@ from sodgp.outliers import OUTLIER_SCALE, widening
 from sodgp.pooling import Together, spread_of
 from sodgp.predictive import GaussianMixture
 from sodgp.row_laws import RowLaw, row_law
-from sodgp.validation import check_integer, check_predict_data, cpu_threads, seed_from
+from sodgp.surroundings import cpu_threads
+from sodgp.validation import check_integer, check_predict_data, seed_from
 
 _MAX_JOINT_ROWS = 1000
 # Of the covariances of one layer that are drawn from together: 32 MB.

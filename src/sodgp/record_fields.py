@@ -254,9 +254,6 @@ def tensor_of(
     tensor = tensors.get(name)
     if tensor is None:
         refuse(name, "missing")
-    if name.endswith(("_constraint.lower_bound", "_constraint.upper_bound")) and tensor.is_floating_point():
-        # Files that were written while PyTorch's default was double precision.
-        tensor = tensor.to(dtype)
     if tuple(tensor.shape) != shape or tensor.dtype != dtype:
         refuse(name, f"{tensor.dtype} of shape {list(tensor.shape)} instead of {dtype} of shape {list(shape)}")
     if finite and not bool(torch.isfinite(tensor).all()):

@@ -287,9 +287,12 @@ def _rebuild(
     for name, tensor in expected.items():
         # Bounds and columns are those of the options; a file may repeat them, not change them.
         is_fixed = name.endswith(("lower_bound", "upper_bound", "active_dims"))
-        found = tensor_of(state, name, tuple(tensor.shape), tensor.dtype, finite=not is_fixed)
-        # To single precision: where PyTorch's default was double, bounds were not rounded to it.
-        if is_fixed and not torch.equal(found.float(), tensor.cpu().float()):
+        # Bounds once had PyTorch's default dtype, and where that was double they were not rounded to single precision.
+        is_wide = name.endswith(("lower_bound", "upper_bound")) and state[name].dtype == torch.float64
+        dtype = torch.float64 if is_wide else tensor.dtype
+        found = tensor_of(state, name, tuple(tensor.shape), dtype, finite=not is_fixed)
+        compared = [values.float() if is_wide else values for values in (found, tensor.cpu())]
+        if is_fixed and not torch.equal(*compared):
             refuse(_STATE + name, "another one than its options say")
     model.load_state_dict(state, strict=True)
     return model.requires_grad_(False).eval()

@@ -16,9 +16,9 @@ from sodgp.efforts import members_of
 from sodgp.errors import ConfigurationError, NumericalError
 from sodgp.inference.base import Inference
 from sodgp.resources import enough_for_training
+from sodgp.surroundings import cpu_threads, gradients
 from sodgp.training.run import Settings, fit
 from sodgp.training.stacking import Problem
-from sodgp.validation import cpu_threads, gradients
 
 
 def training_memory(

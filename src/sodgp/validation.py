@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 import math
-import os
-import threading
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 from numbers import Real
 from typing import Any
 
@@ -16,7 +12,7 @@ import torch
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import validate_data
 
-from sodgp.arrays import FloatArray
+from sodgp.arrays import FloatArray, without_tensors
 from sodgp.errors import ConfigurationError, InputError, InputTypeError
 
 
@@ -173,64 +169,6 @@ def seed_from(random_state: Any) -> int:
         return int(check_random_state(random_state).randint(2**31 - 1))
     except ValueError as error:
         raise InputError(f"random_state: {error}.") from error
-
-
-@contextmanager
-def gradients() -> Iterator[None]:
-    """Record gradients inside the block, whatever is switched off around it: BoTorch conditions models so."""
-    with torch.inference_mode(False), torch.enable_grad():
-        yield
-
-
-@dataclass
-class _Threads:
-    """Threads that begin take PyTorch's number over from others: what open blocks have set, and what it was before."""
-
-    lock: threading.Lock = field(default_factory=threading.Lock)
-    inside: list[int] = field(default_factory=list)
-    outside: int = 1
-
-
-_THREADS = _Threads()
-
-
-@contextmanager
-def cpu_threads(count: int | None) -> Iterator[None]:
-    """Let PyTorch use `count` threads on the CPU inside the block; None leaves its setting as it is.
-
-    Never more than the machine has: PyTorch would start as many as it is told, until the system refuses.
-    """
-    if count is None:
-        yield
-        return
-    count = min(count, os.cpu_count() or 1)
-    with _THREADS.lock:
-        before = torch.get_num_threads()
-        is_borrowed = before in _THREADS.inside
-        if not _THREADS.inside:
-            _THREADS.outside = before
-        _THREADS.inside.append(count)
-        if count != before:
-            torch.set_num_threads(count)
-    try:
-        yield
-    finally:
-        with _THREADS.lock:
-            _THREADS.inside.remove(count)
-            # What was found here may have been the number of another thread's block, which is over by now.
-            is_over = is_borrowed and before not in _THREADS.inside
-            back = _THREADS.outside if is_over else before
-            if back != torch.get_num_threads():
-                torch.set_num_threads(back)
-
-
-def without_tensors(data: Any) -> Any:
-    """Torch tensors as NumPy arrays; everything else as it is."""
-    if not isinstance(data, torch.Tensor):
-        return data
-    values = data.detach().cpu()
-    # NumPy has no bfloat16.
-    return (values.float() if values.dtype == torch.bfloat16 else values).numpy()
 
 
 def _refuse_text(data: Any, name: str) -> None:

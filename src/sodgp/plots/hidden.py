@@ -15,7 +15,7 @@ from sodgp.layers.subset import Points
 from sodgp.plots.inputs import with_names
 from sodgp.plots.style import DRAW, MEAN, POINT, axes_or_current, tidy, with_unit
 from sodgp.summary import feature_names
-from sodgp.validation import cpu_threads
+from sodgp.surroundings import cpu_threads
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -1,0 +1,60 @@
+"""What PyTorch has set for a whole process, changed while a fit or a prediction runs and then put back."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+import torch
+
+
+@contextmanager
+def gradients() -> Iterator[None]:
+    """Record gradients inside the block, whatever is switched off around it: BoTorch conditions models so."""
+    with torch.inference_mode(False), torch.enable_grad():
+        yield
+
+
+@dataclass
+class _Threads:
+    """Threads that begin take PyTorch's number over from others: what open blocks have set, and what it was before."""
+
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    inside: list[int] = field(default_factory=list)
+    outside: int = 1
+
+
+_THREADS = _Threads()
+
+
+@contextmanager
+def cpu_threads(count: int | None) -> Iterator[None]:
+    """Let PyTorch use `count` threads on the CPU inside the block; None leaves its setting as it is.
+
+    Never more than the machine has: PyTorch would start as many as it is told, until the system refuses.
+    """
+    if count is None:
+        yield
+        return
+    count = min(count, os.cpu_count() or 1)
+    with _THREADS.lock:
+        before = torch.get_num_threads()
+        is_borrowed = before in _THREADS.inside
+        if not _THREADS.inside:
+            _THREADS.outside = before
+        _THREADS.inside.append(count)
+        if count != before:
+            torch.set_num_threads(count)
+    try:
+        yield
+    finally:
+        with _THREADS.lock:
+            _THREADS.inside.remove(count)
+            # What was found here may have been the number of another thread's block, which is over by now.
+            is_over = is_borrowed and before not in _THREADS.inside
+            back = _THREADS.outside if is_over else before
+            if back != torch.get_num_threads():
+                torch.set_num_threads(back)
