@@ -39,7 +39,7 @@ def table(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def paper_cells() -> list[Cell]:
-    """The cells of the paper's table, but for year: two rows of it were run, on a part of its rows."""
+    """The cells of the paper's table, except year: three rows of it were run, on a part of its rows."""
     return [cell for cell in read_cells(RESULTS / "paper") if cell.key.data != "year_subset7000"]
 
 
@@ -227,9 +227,8 @@ def _efforts(entry: Callable[[Mapping[str, Sequence[float]]], str]) -> list[list
         row = [label]
         for data in ACCURACY_SETS:
             own = [cell.results for cell in peers if (cell.key.method, cell.key.data) == (method, data)]
-            few = f" ({len(own)} splits)" if len(own) < N_SPLITS else ""
             scores = {name: [result[name] for result in own] for name in own[0]} if len(own) > 1 else None
-            row.append("-" if scores is None else entry(scores) + few)
+            row.append("-" if scores is None else entry(scores) + _few(len(own)))
         if set(row[1:]) != {"-"}:
             rows.append(row)
     return rows
@@ -270,8 +269,12 @@ def _best(cell: Cell) -> float | None:
 
 def _entry(entry: Entry) -> str:
     paper = f"<br>paper {entry.paper}" if isinstance(entry.paper, Number) else ""
-    ours = "-" if entry.ours is None else f"{entry.ours}{' ‡' if entry.differs else ''}"
+    ours = "-" if entry.ours is None else f"{entry.ours}{_few(entry.ours.splits)}{' ‡' if entry.differs else ''}"
     return (f"**{ours}**" if entry.is_best else ours) + paper
+
+
+def _few(splits: int) -> str:
+    return f" ({splits} splits)" if splits < N_SPLITS else ""
 
 
 TABLES = {
