@@ -16,7 +16,6 @@ from sodgp.linalg import Climbs, Jitter, counting, inverse_triangular
 
 SOURCE = cuda_factor._SOURCE
 TOLERANCE = {torch.float64: 1e-12, torch.float32: 1e-4}
-on_a_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 
 
 def matrices(n, *batch, dtype=torch.float64, device="cpu"):
@@ -140,7 +139,6 @@ def test_a_compiled_function_keeps_the_operation_and_the_gradient():
 
 
 @pytest.mark.gpu
-@on_a_gpu
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
 @pytest.mark.parametrize("n", [1, 2, 15, 16, 17, 50, 100, 127, 128])
 def test_the_kernel_computes_both_factors(n, dtype):
@@ -153,7 +151,6 @@ def test_the_kernel_computes_both_factors(n, dtype):
 
 
 @pytest.mark.gpu
-@on_a_gpu
 def test_large_matrices_are_left_to_the_library():
     K = matrices(LARGEST + 1, 2, device="cuda")
     assert not fits(K)
@@ -162,7 +159,6 @@ def test_large_matrices_are_left_to_the_library():
 
 
 @pytest.mark.gpu
-@on_a_gpu
 def test_a_recording_replays_the_kernel():
     K = matrices(50, 4, device="cuda")
     factorise(K, Jitter(1e-6))

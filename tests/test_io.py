@@ -206,7 +206,6 @@ def test_a_model_for_a_missing_device_loads_on_the_cpu(folder):
 
 
 @pytest.mark.gpu
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no CUDA device here")
 def test_models_move_between_gpu_and_cpu(tmp_path):
     model = fitted(device="cuda")
     model.save(tmp_path / "gpu.sodgp")

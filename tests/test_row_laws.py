@@ -83,7 +83,6 @@ def test_the_mean_is_one_number_however_it_is_asked_for(name):
 
 
 @pytest.mark.gpu
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 @pytest.mark.parametrize("name", MODELS)
 def test_on_a_gpu_as_on_a_processor(name, tmp_path):
     model = fitted(**MODELS[name], device="cuda")

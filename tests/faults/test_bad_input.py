@@ -3,7 +3,6 @@
 import numpy as np
 import pandas as pd
 import pytest
-import torch
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.exceptions import NotFittedError
 
@@ -364,7 +363,6 @@ def test_mean_field_refuses_other_kernels_and_too_many_rows():
         fit(np.zeros((5001, 1)), np.zeros(5001), inference="mean_field", n_samples=10)
 
 
-@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a CUDA device here")
 def test_a_device_that_is_not_there_is_refused():
     with pytest.raises(ConfigurationError, match="sees no CUDA device"):
         fit(device="cuda")

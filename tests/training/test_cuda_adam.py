@@ -14,7 +14,6 @@ from sodgp.training.guards import GuardedAdam
 
 SHAPES = [(3,), (), (12, CHUNK // 10)]
 RATE = 0.1
-on_a_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 
 
 def parameters_and_gradients(dtype, device="cpu", steps=3):
@@ -130,7 +129,6 @@ def test_kernels_that_are_wrong_are_found_out(dtype, fault):
 
 
 @pytest.mark.gpu
-@on_a_gpu
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
 @pytest.mark.parametrize("kernels", [True, False])
 @pytest.mark.parametrize("bad", [None, 1])
@@ -151,7 +149,6 @@ def test_a_gpu_makes_the_steps_of_adam(monkeypatch, dtype, kernels, bad):
 
 
 @pytest.mark.gpu
-@on_a_gpu
 def test_a_recorded_step_of_adam_replays():
     parameters, gradients = parameters_and_gradients(torch.float64, "cuda")
     optimizer = GuardedAdam(parameters, torch.tensor(RATE, device="cuda"), capturable=True)
