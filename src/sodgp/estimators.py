@@ -123,7 +123,8 @@ class DeepGPRegressor(Several, Preparation, Predictions, MultiOutputMixin, Regre
         and q(F_S) carried over to it. A few hundred steps then do, say `max_iter=200`.
     compile : bool, default=False
         Let PyTorch's compiler fuse the small operations of a step. It takes 10 to 60 seconds once and pays in long
-        runs, above all on a GPU; it needs a C++ compiler, or Triton on CUDA.
+        runs, above all on a GPU; it needs a C++ compiler, or Triton on CUDA. Two such runs on a GPU were the same up to
+        rounding, not bit for bit.
     n_threads : int or None, default=1
         CPU threads of training and prediction, at most as many as there are; None leaves PyTorch's own setting. One is
         the default because it never loses: two idle cores make a step about 1.5 times faster, but two threads that meet

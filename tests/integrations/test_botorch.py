@@ -6,6 +6,7 @@ import torch
 pytest.importorskip("botorch")
 
 from botorch.acquisition.analytic import LogExpectedImprovement
+from botorch.acquisition.knowledge_gradient import qKnowledgeGradient
 from botorch.acquisition.logei import qLogExpectedImprovement, qLogNoisyExpectedImprovement
 from botorch.acquisition.monte_carlo import qUpperConfidenceBound
 from botorch.acquisition.multi_objective.logei import qLogNoisyExpectedHypervolumeImprovement
@@ -238,6 +239,32 @@ def test_fantasies_are_models_of_their_own(one):
     assert again.train_inputs[0].shape == (3, 2, 17, 2)
     noise = torch.full((1, 1), 0.01, dtype=torch.float64)
     assert one.fantasize(POINTS[0], sampler, observation_noise=noise).batch_shape == (3, T)
+
+
+@pytest.mark.parametrize("objective", [None, LinearMCObjective(torch.tensor([-1.0], dtype=torch.float64))])
+def test_the_knowledge_gradient_of_every_batch(one, objective):
+    sampler = SobolQMCNormalSampler(torch.Size([2]), seed=0)
+    inner = SobolQMCNormalSampler(torch.Size([4]), seed=1)
+    gradient = qKnowledgeGradient(one, None, sampler, objective=objective, inner_sampler=inner)
+    points = torch.cat([POINTS, POINTS[:, :1] / 2], -2)  # a candidate, and where each of two fantasies looks
+    with torch.no_grad():
+        values = gradient(points)
+        fantasies = one.fantasize(points[:, :1], sampler)
+        means = fantasies.posterior(points[:, 1:].movedim(-2, 0).unsqueeze(-2)).mixture_mean[..., 0, 0]
+    assert values.shape == (3,)
+    if objective is None:
+        torch.testing.assert_close(values, means.mean(0), rtol=0, atol=1e-12)
+    else:  # by four draws
+        torch.testing.assert_close(values, -means.mean(0), rtol=0, atol=0.5 * means.std().item())
+
+
+def test_the_knowledge_gradient_can_be_maximised_without_gradients():
+    model = DeepGPModel(X, Y[:, :1], estimator=small(max_iter=5), refit_iter=1)
+    gradient = qKnowledgeGradient(model, num_fantasies=2)
+    options = {"with_grad": False, "maxiter": 1}
+    candidate, value = optimize_acqf(gradient, BOUNDS, q=1, num_restarts=1, raw_samples=2, options=options)
+    assert candidate.shape == (1, 2)
+    assert value.isfinite()
 
 
 def test_a_kernel_for_each_output_of_the_first_layer():

@@ -259,7 +259,8 @@ class DeepGPModel(Model):
         -------
         DeepGPModel
             With fantasies of shape [n, *batch]. It carries no gradient with respect to `X`: optimise a look-ahead
-            acquisition function without gradients.
+            acquisition function without gradients. The values of an acquisition function are [n, *batch, T] here: a
+            look-ahead function, such as the knowledge gradient, averages over fantasies and components itself.
         """
         noise = True if observation_noise is None else observation_noise
         with torch.no_grad():
@@ -268,7 +269,10 @@ class DeepGPModel(Model):
         component = torch.arange(count, device=samples.device) * n_components // count
         if self.train_Yvar is not None and observation_noise is not None:
             kwargs["noise"] = observation_noise
-        return self.condition_on_observations(X, samples[torch.arange(count), component], **kwargs)
+        fantasies = self.condition_on_observations(X, samples[torch.arange(count), component], **kwargs)
+        # BoTorch's decorator of the function that asked for them averages over components, and it must find them.
+        fantasies._is_ensemble = False
+        return fantasies
 
     def subset_output(self, idcs: list[int]) -> DeepGPModel:
         """The same model looked at through some of its outputs."""
