@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import signal
+
+import pytest
 import torch
 from cli_runner import run
 
@@ -18,6 +22,20 @@ def test_demo_prints_a_table_and_writes_the_picture(tmp_path, capsys):
     assert [path.name for path in (tmp_path / "out").iterdir()] == ["step.png"]
     assert (tmp_path / "out" / "step.png").read_bytes().startswith(b"\x89PNG")
     assert torch.get_num_threads() == threads
+
+
+def test_ctrl_c_ends_the_demo(monkeypatch, tmp_path, capsys):
+    fits = []
+
+    def begin(words):
+        fits.append(words)
+        return lambda state: signal.raise_signal(signal.SIGINT) if len(fits) == 2 else None
+
+    monkeypatch.setattr(demo, "progress", lambda *_: contextlib.nullcontext(begin))
+    with pytest.raises(KeyboardInterrupt):
+        demo.run(tmp_path / "out", seed=1, max_iter=2)
+    assert len(fits) == 2
+    assert "NLPP" not in capsys.readouterr().out
 
 
 def test_tasks_depend_on_the_seed_and_keep_test_rows_apart():

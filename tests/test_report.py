@@ -7,6 +7,7 @@ import html
 import json
 import re
 import shutil
+import signal
 import subprocess
 from html.parser import HTMLParser
 
@@ -257,6 +258,18 @@ def test_cross_validation_covers_every_row_once():
     assert "3-fold cross-validation" in text
     # Held-out errors, not those of rows that were seen.
     assert found.evaluation.scores()["rmse"].value > np.sqrt(np.mean((model.predict(FRAME[:60]) - Y[:60]) ** 2))
+
+
+def test_ctrl_c_in_a_fold_ends_cross_validation(model):
+    told = []
+
+    def begin(name):
+        told.append(name)
+        return lambda state: signal.raise_signal(signal.SIGINT)
+
+    with pytest.raises(KeyboardInterrupt):
+        cross_validated(model, FRAME[:60], Y[:60], 3, begin=begin)
+    assert told == ["fold 1 of 3"]
 
 
 def test_folds_train_on_what_the_model_was_trained_on(monkeypatch):

@@ -15,6 +15,7 @@ from sodgp.data import paper_split, step
 from sodgp.estimators import DeepGPRegressor
 from sodgp.metrics import scores
 from sodgp.terminal import progress, say
+from sodgp.training.interrupts import only_whole
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -126,7 +127,8 @@ def fit_all(tasks: Sequence[Task], seed: int) -> list[Outcome]:
                 callback = begin(f"{task.name}, {n_layers} layer{'s' * (n_layers > 1)}")
                 model = DeepGPRegressor(n_layers=n_layers, random_state=seed, callbacks=[callback], **task.options)
                 began = time.perf_counter()
-                model.fit(task.X, task.y)
+                with only_whole([model]):
+                    model.fit(task.X, task.y)
                 seconds = time.perf_counter() - began
                 found = scores(task.y_test, model.predict_distribution(task.X_test))
                 outcomes.append(Outcome(task, n_layers, model, found, seconds))

@@ -19,10 +19,11 @@ from sodgp.bench.protocol import PEERS, Request
 from sodgp.bench.splits import Split
 from sodgp.bench.unfinished import discard, kept
 from sodgp.data import DataSet
-from sodgp.errors import CheckpointError, CheckpointWarning, NumericalWarning
+from sodgp.errors import CheckpointError, CheckpointWarning
 from sodgp.predictive import GaussianMixture
 from sodgp.replicates import fit_replicates
 from sodgp.training.history import TrainingState
+from sodgp.training.interrupts import only_whole
 from sodgp.validation import resolve_device
 
 
@@ -115,17 +116,13 @@ def _ours(
         callbacks = [recorder, tell]
         for estimator in estimators:
             estimator.set_params(callbacks=callbacks)
-        with warnings.catch_warnings():
-            # A fit that is interrupted says how its model can be used; here it is none.
-            warnings.filterwarnings("ignore", "(training was interrupted|the sampler was stopped)", NumericalWarning)
+        with only_whole(estimators):
             if len(keys) == 1:
                 estimators[0].fit(splits[0].X_train, splits[0].y_train, resume=resume)
             else:
                 fit_replicates(estimators, [(split.X_train, split.y_train) for split in splits], resume=resume)
         _wait_for(place)
         seconds = recorder.seconds
-        if any(estimator.history_.stopped == "interrupted" for estimator in estimators):
-            raise KeyboardInterrupt
         predictions = [_timed(e.predict_distribution, s.X_test) for e, s in zip(estimators, splits, strict=True)]
     cells = []
     for key, split, estimator, curve, (dist, predict_seconds) in zip(

@@ -21,6 +21,7 @@ from sodgp.report.findings import Facts, Finding, find
 from sodgp.report.measures import Column, Importance, columns_of, importance_of, outside_training, shared_rows, take
 from sodgp.several import copy_of, models_of
 from sodgp.summary import describe, target_names
+from sodgp.training.interrupts import only_whole
 
 
 @dataclass(frozen=True)
@@ -210,7 +211,8 @@ def cross_validated(
         same |= {"separate_kernels": model.model_.has_separate_kernels}
         same |= {"n_members": len(models_of(model))}
         member = copy_of(model, callbacks=told, checkpoint=None, warm_start=False, **same)
-        member.fit(take(X, train), truth[train, 0] if model._y_is_vector else truth[train])
+        with only_whole([member]):
+            member.fit(take(X, train), truth[train, 0] if model._y_is_vector else truth[train])
         parts.append(evaluate(member, take(X, test), truth[test], targets=targets or target_names(model)))
         outside[test] = outside_training(member, rows[test])
         importances.append(importance_of(member, take(X, test), truth[test], random_state))

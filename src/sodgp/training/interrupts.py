@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import signal
 import threading
-from collections.abc import Iterator
+import warnings
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from types import FrameType
+from typing import Any
+
+from sodgp.errors import NumericalWarning
 
 
 @dataclass
@@ -40,3 +44,17 @@ def deferred_interrupt() -> Iterator[Interrupt]:
         yield interrupt
     finally:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@contextmanager
+def only_whole(estimators: Sequence[Any]) -> Iterator[None]:
+    """Raise KeyboardInterrupt after a block in which Ctrl-C ended the fit of one of these early.
+
+    For programs of many fits, to which one that ended early is no result.
+    """
+    with warnings.catch_warnings():
+        # They say how the model of such a fit can be used; here it is none.
+        warnings.filterwarnings("ignore", "(training was interrupted|the sampler was stopped)", NumericalWarning)
+        yield
+    if any(estimator.history_.stopped == "interrupted" for estimator in estimators):
+        raise KeyboardInterrupt
