@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import shutil
+from dataclasses import replace
 
 import pytest
 from bench_fixtures import make_cell
@@ -58,6 +60,55 @@ def test_damaged_files_are_named(text, tmp_path):
     path.write_text(text)
     with pytest.raises(InputError, match=r"SoD-2-split0\.json.*Remove it"):
         read_cells(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("part", "values"),
+    [
+        ("results", {"nlpp": "abc"}),
+        ("results", {"rmse": [1]}),
+        ("results", {"crps": float("nan")}),
+        ("settings", {"options": {"max_iter": "99"}}),
+        ("settings", {"options": {}}),
+        ("history", {"iteration": ["one"]}),
+        ("history", {"iteration": [1, 2], "bound": [0.5]}),
+        ("history", {"iteration": 1}),
+        ("layers", "2"),
+    ],
+)
+def test_edited_cells_are_named(part, values, tmp_path):
+    make_cell("energy", "SoD", 2, 0, 0.5).write(tmp_path)
+    path = tmp_path / "energy" / "SoD-2-split0.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), part: values}))
+    with pytest.raises(InputError, match=r"SoD-2-split0\.json is no benchmark cell.*Remove it"):
+        read_cells(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        (
+            {"protocol": "default"},
+            r"SoD-2-split1\.json has protocol = 'default', not 'paper' as in energy/DSVI-2-split0",
+        ),
+        ({"options": {"max_iter": 40}}, r"SoD-2-split1\.json has options\.max_iter = 40, not 20000 as in energy/SoD-2"),
+    ],
+)
+def test_a_mean_over_mixed_settings_is_refused(changes, message, tmp_path):
+    cells = [make_cell("energy", method, 2, split, 0.5) for method, split in (("DSVI", 0), ("SoD", 0), ("SoD", 1))]
+    cells[-1] = replace(cells[-1], settings=cells[-1].settings | changes)
+    for cell in cells:
+        cell.write(tmp_path)
+    with pytest.raises(InputError, match=message):
+        need_cells(tmp_path)
+
+
+def test_an_option_that_only_one_cell_knows_mixes_nothing(tmp_path):
+    old, new = (make_cell("energy", "SoD", 2, split, 0.5) for split in (0, 1))
+    new = replace(new, settings=new.settings | {"options": new.settings["options"] | {"younger": 1}})
+    for cell in (old, new):
+        cell.write(tmp_path)
+    assert len(need_cells(tmp_path)) == 2
 
 
 def test_a_renamed_file_is_refused(tmp_path):

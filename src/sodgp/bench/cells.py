@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -129,18 +129,53 @@ def read_cell(path: Path, folder: Path) -> Cell:
         The file is damaged, no cell, or under another cell's name.
     """
     try:
-        info = json.loads(path.read_text(encoding="utf-8"))
+        info = json.loads(path.read_text(encoding="utf-8"), parse_constant=_refuse_constant)
         if info["format"] != FORMAT or info["version"] != FORMAT_VERSION:
             raise ValueError(f"its format is {info['format']!r}, version {info['version']!r}")
         key = Key(info["data"], info["method"], info["layers"], info["split"])
         if path.relative_to(folder).as_posix() != key.file:
             raise ValueError(f"it holds the cell of {key.file}")
-        parts = (info["settings"], info["results"], info["history"], info["origin"])
-        if not (all(isinstance(part, dict) for part in parts) and isinstance(info["settings"]["options"], dict)):
-            raise ValueError("a part of it is not what it should be")
+        for part, is_right in _PARTS.items():
+            if not (isinstance(info[part], dict) and is_right(info[part])):
+                raise ValueError(f"its {part} is not what it should be")
+        if not all(type(number) is int for number in (key.layers, key.split)):
+            raise ValueError("its layers and split are no whole numbers")
         return Cell(key, info["settings"], info["seed"], info["results"], info["history"], info["origin"])
     except (ValueError, KeyError, TypeError) as error:
         raise InputError(f"{path} is no benchmark cell: {error}. Remove it, and the cell is run again.") from error
+
+
+def _refuse_constant(name: str) -> None:
+    raise ValueError(f"{name} is not a number of JSON")
+
+
+def _is_number(value: Any) -> bool:
+    return value is None or (isinstance(value, int | float) and not isinstance(value, bool))
+
+
+def _are_settings(settings: dict[str, Any]) -> bool:
+    options = settings["options"]
+    names = (settings["protocol"], settings["source"])
+    return isinstance(options, dict) and _is_number(options.get("max_iter")) and all(isinstance(n, str) for n in names)
+
+
+def _are_results(results: dict[str, Any]) -> bool:
+    return all(_is_number(results.get(name)) for name in _IN_TABLES)
+
+
+def _are_curves(history: dict[str, Any]) -> bool:
+    lists = list(history.values())
+    are_lists = all(isinstance(curve, list) and all(map(_is_number, curve)) for curve in lists)
+    return are_lists and len({len(curve) for curve in lists}) <= 1
+
+
+_IN_TABLES = ("nlpp", "rmse", "crps", "iterations")
+_PARTS: dict[str, Callable[[dict[str, Any]], bool]] = {
+    "settings": _are_settings,
+    "results": _are_results,
+    "history": _are_curves,
+    "origin": lambda origin: True,
+}
 
 
 def read_cells(folder: Path, files: str = "*/*-split*.json") -> list[Cell]:
@@ -155,11 +190,36 @@ def read_cells(folder: Path, files: str = "*/*-split*.json") -> list[Cell]:
 
 
 def need_cells(folder: Path) -> list[Cell]:
-    """As `read_cells`, but an empty folder is an error."""
+    """As `read_cells`, for tables and figures: at least one cell, and nothing that a mean would mix.
+
+    Raises
+    ------
+    InputError
+        As `read_cells`, or there are no cells, or two protocols, or splits of one group with different settings, as
+        after copying two folders into one.
+    """
     cells = read_cells(folder)
     if not cells:
         raise InputError(f"{folder} holds no benchmark cells; run `sodgp bench --data ... --out {folder}` first.")
+    firsts: dict[tuple[str, str, int], Cell] = {}
+    for cell in cells:
+        mate = firsts.setdefault(cell.key.group, cell)
+        # Cells of different age know different options.
+        both = cell.settings["options"].keys() & mate.settings["options"].keys()
+        for other, names in ((cells[0], ()), (mate, both)):
+            different = differences(_compared(cell, names), _compared(other, names))
+            if different:
+                raise InputError(
+                    f"{folder} mixes settings: {cell.key.file} has {'; '.join(different)} as in {other.key.file}. Keep"
+                    " them in folders of their own."
+                )
     return cells
+
+
+def _compared(cell: Cell, options: Iterable[str] = ()) -> dict[str, Any]:
+    """The protocol of a cell, and some of its options."""
+    protocol = {name: cell.settings.get(name) for name in ("protocol", "source")}
+    return {**protocol, "options": {name: cell.settings["options"][name] for name in options}}
 
 
 def refuse_to_mix(cells: Iterable[Cell], wanted: Mapping[tuple[str, str, int], Mapping[str, Any]]) -> None:
