@@ -3,6 +3,7 @@ from __future__ import annotations
 import gzip
 import sys
 import warnings
+from decimal import Decimal
 from pathlib import Path
 
 import numpy as np
@@ -103,6 +104,30 @@ def test_missing_file_and_folder(tmp_path: Path) -> None:
     (tmp_path / "folder.csv").mkdir()
     with pytest.raises(InputError, match="is a folder"):
         read_table(tmp_path / "folder.csv")
+
+
+@pytest.mark.parametrize(
+    ("stored", "columns"),
+    [
+        (FRAME.set_index("b"), ["b", "a", "word"]),
+        (FRAME.set_index(["word", "a"]), ["word", "a", "b"]),
+        (FRAME.set_axis([7, 9]), ["a", "b", "word"]),
+        (FRAME.set_axis([7, 9]).set_index("a", append=True), ["a", "b", "word"]),
+    ],
+)
+def test_an_index_with_a_name_is_a_column_of_a_parquet_table(tmp_path, stored, columns):
+    pytest.importorskip("pyarrow")
+    stored.to_parquet(tmp_path / "t.parquet")
+    pd.testing.assert_frame_equal(read_table(tmp_path / "t.parquet"), FRAME[columns])
+
+
+def test_decimals_and_long_integers_are_numbers(tmp_path):
+    pytest.importorskip("pyarrow")
+    pd.DataFrame({"a": [Decimal("1.5"), None, Decimal(2)]}).to_parquet(tmp_path / "t.parquet")
+    assert read_table(tmp_path / "t.parquet")["a"].tolist() == pytest.approx([1.5, np.nan, 2.0], nan_ok=True)
+    frame = read_table(write(tmp_path, "t.csv", f"a,b\n{10**30},1\n3,x\n"))
+    assert frame["a"].tolist() == [1e30, 3.0]
+    assert frame["b"].tolist() == ["1", "x"]
 
 
 def test_repeated_names_in_parquet(tmp_path: Path) -> None:

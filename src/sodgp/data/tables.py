@@ -74,7 +74,7 @@ def read_table(path: str | os.PathLike[str]) -> pd.DataFrame:
         raise InputError(f"{path} has no columns.")
     if not len(frame):
         raise InputError(f"{path} has column names but no rows.")
-    return frame
+    return frame.astype({name: "float64" for name in frame.columns if _holds_python_numbers(frame[name])})
 
 
 def split_target(frame: pd.DataFrame, targets: Sequence[str]) -> tuple[pd.DataFrame, pd.DataFrame]:
@@ -189,6 +189,9 @@ def _read_parquet(path: Path) -> pd.DataFrame:
         unpacked = max(sum(group.total_byte_size for group in groups), 8 * described.num_rows * described.num_columns)
         require_memory(_COPIES * unpacked, f"{path.name}, unpacked,", _PARTS)
         frame = pd.read_parquet(path, engine="pyarrow")
+        # Columns that pandas keeps as the index are columns; numbers of rows, which have no name, are not.
+        named = [name for name in frame.index.names if name is not None]
+        frame = frame.reset_index(named).reset_index(drop=True)
     except ResourceError:
         raise
     except MemoryError as error:
@@ -199,6 +202,13 @@ def _read_parquet(path: Path) -> pd.DataFrame:
     frame.columns = [str(column) for column in frame.columns]
     _refuse_repeats(list(frame.columns), f"{path}: the column name")
     return frame
+
+
+def _holds_python_numbers(column: pd.Series) -> bool:
+    """Whether a column holds decimals, or integers of more digits than numpy's."""
+    import pandas as pd
+
+    return column.dtype == object and pd.api.types.infer_dtype(column, skipna=True) in ("decimal", "integer")
 
 
 def _check_length(path: Path) -> None:
