@@ -97,7 +97,10 @@ def test_dropped_columns_play_no_part(go, table, tmp_path):
         (pd.to_datetime(["2020-01-01", "2020-01-02"]), "holds text instead of numbers, such as '2020-01-01 00:00:00'"),
         (pd.Categorical(["u", "v"]), "such as 'u' in row 1"),
         ([[1.0], [2.0]], "such as '[1.0]' in row 1"),
-        (["7", "8"], "holds text instead of numbers. Encode"),
+        (["7", "8"], "'a' holds numbers stored as text. Store them as numbers."),
+        ([None, None], "missing or infinite values in 'a'"),
+        (["1,000", "1,001"], "Commas may stand for thousands or decimals: write plain numbers, 1234.5."),
+        (["1,5", "2,25"], "It looks like a decimal comma"),
         (["v" * 100, "8"], "'vvvvvvvvvvvvvvvvvvvvvvvvvvvvv…'"),
     ],
 )
@@ -511,6 +514,22 @@ def test_a_checkpoint_is_resumed_and_of_other_options_refused(go, table):
     np.testing.assert_array_equal(DeepGPRegressor.load("m.sodgp").predict(table[["a", "b", "z"]]), before)
     assert "n_layers=3 then, 2 now" in go(*fit, "--resume", "--layers", "2", *QUICK, code=1).stderr
     assert "set checkpoint" in go("fit", "data.csv", "--target", "y", "--out", "n.sodgp", "--resume", code=2).stderr
+
+
+def test_a_config_file_names_the_folder_of_checkpoints(go, table, tmp_path):
+    (tmp_path / "deep").mkdir()
+    (tmp_path / "deep" / "fit.toml").write_text(
+        'data = "../data.csv"\ntarget = "y"\nout = "m"\nn_layers = 1\nmax_iter = 2\ncheckpoint = "ckpt"\n'
+        "checkpoint_every = 1\n"
+    )
+    go("fit", "--config", "deep/fit.toml")
+    assert {path.name for path in (tmp_path / "deep").iterdir()} == {"fit.toml", "m", "ckpt"}
+    assert not (tmp_path / "ckpt").exists()
+
+
+def test_how_often_needs_where(go, table):
+    said = go("fit", "data.csv", "--target", "y", "--out", "m", "--checkpoint-every", "2", *QUICK, code=2).stderr
+    assert "say where, too, with --checkpoint" in said
 
 
 def test_patience_ends_training_on_held_out_rows(go, table):

@@ -148,6 +148,8 @@ def test_a_table_for_the_size_of_the_subset(tmp_path):
         ('subset_size = "big"', "subset_size must be an integer, 'auto' or 'paper'"),
         ("hidden_width = [2, 0.5]", "hidden_width must be"),
         ("callbacks = 1", "callbacks cannot be given in a file"),
+        ("quiet = true", "quiet is no key of a file; write verbose = false"),
+        ("resume = true", "resume is no key of a file; give it on the command line"),
         ("initialization = 1", "must be a table"),
         ("[initialization]\nnoise = 1", "in [initialization], unknown key 'noise'; did you mean 'noise_variance'?"),
         ("[subset]\nname = 'best'", "needs a name, one of kmeans"),

@@ -25,6 +25,12 @@ _COMMAND: Final[dict[str, tuple[str, Callable[[Any], bool]]]] = {
     "patience": ("an integer", lambda value: INTEGER.accepts(value) and value > 0),
     "verbose": ("true or false", lambda value: isinstance(value, bool)),
 }
+# Flags that belong to one call of the command, and what a file says instead.
+_FLAGS: Final = {
+    "quiet": "write verbose = false",
+    "resume": "give it on the command line",
+    "json": "give it on the command line",
+}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -84,15 +90,17 @@ def read_config(path: Path) -> FitConfig:
             options[key] = value
         elif key == "initialization":
             raise ConfigurationError(f"{path}: initialization must be a table, [initialization], not {value!r}.")
+        elif key in _FLAGS:
+            raise ConfigurationError(f"{path}: {key} is no key of a file; {_FLAGS[key]}.")
         elif key in NO_FLAG:
             raise ConfigurationError(f"{path}: {key} cannot be given in a file ({NO_FLAG[key]}); remove it.")
         else:
             raise ConfigurationError(f"{path}: {_unknown(key, [*OPTIONS, *_COMMAND, *_TABLES])}")
-    for key in ("data", "out"):
-        if key in command:
+    for values, key in ((command, "data"), (command, "out"), (options, "checkpoint")):
+        if values.get(key) is not None:
             # Path() drops the slash at the end, which says that a model is to be a folder.
-            slash = "/" if command[key].endswith("/") else ""
-            command[key] = f"{path.parent / command[key]}{slash}"
+            slash = "/" if values[key].endswith("/") else ""
+            values[key] = f"{path.parent / values[key]}{slash}"
     for key in ("target", "drop"):
         if isinstance(command.get(key), str):
             command[key] = [command[key]]

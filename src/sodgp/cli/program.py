@@ -154,6 +154,8 @@ def fit(
         stood_for = ("max_iter", "subset_size", "batch_size", "n_members")
         given = {name: value for name, value in given.items() if name not in stood_for}
     arguments = as_arguments({"random_state": 0, **given, **options})
+    if arguments.get("checkpoint_every") and not arguments.get("checkpoint"):
+        raise ConfigurationError("checkpoint_every says how often; say where, too, with --checkpoint.")
     model: Any = DeepGPRegressor(**arguments)
     steps = Configuration.from_estimator(model).max_iter
     check_destination(said["out"])

@@ -14,6 +14,8 @@ TEXT = (".csv", ".csv.gz", ".tsv", ".tsv.gz")
 PARQUET = (".parquet", ".pq")
 # 1,5 and 1.234,5.
 _DECIMAL_COMMA = r"\s*[+-]?[\d.]*,\d+\s*"
+# 1,234 and 1,234,567.8, of which the first may also be 1.234.
+_THOUSANDS = r"\s*[+-]?\d{1,3}(,\d{3})+(\.\d*)?\s*"
 
 
 def training_data(path: Path, targets: list[str], drop: list[str] | None = None) -> tuple[Any, Any]:
@@ -105,21 +107,8 @@ def refuse_unusable(frame: Any, path: Path, advice: str = "Encode such columns a
     import numpy as np
 
     bad = {name: found for name in frame.columns if (found := _no_numbers(frame[name])) is not None}
-    strays = [name for name, found in bad.items() if len(found) and 2 * len(found) < frame[name].count()]
-    commas = [name for name, found in bad.items() if _has_decimal_commas(found)]
-    text = [name for name in bad if name not in (*strays, *commas)]
-    said, advices = [], [advice] if text else []
-    if text:
-        first = f", such as {_place(bad[text[0]])}" if len(bad[text[0]]) else ""
-        said += [f"{', '.join(map(repr, text))} {'hold' if len(text) > 1 else 'holds'} text instead of numbers{first}"]
-    cells = [f"{name!r} holds {_place(bad[name])} instead of a number" for name in bad if name not in text]
-    said += [*cells[:3], f"{len(cells) - 3} more columns likewise"] if len(cells) > 3 else cells
-    if commas:
-        advices += ["It looks like a decimal comma: write numbers with a point, 1.5."]
-    elif strays:
-        advices += ["Correct such cells, or drop such rows."]
-    if said:
-        raise InputError(f"{path}: {'; '.join(said)}. {' '.join(advices)}")
+    if bad:
+        raise InputError(f"{path}: {_complaint(frame, bad, advice)}")
     good = np.isfinite(frame.to_numpy(dtype=np.float64, na_value=np.nan))
     if not good.all():
         names = ", ".join(repr(column) for column in frame.columns[~good.all(0)])
@@ -130,20 +119,48 @@ def refuse_unusable(frame: Any, path: Path, advice: str = "Encode such columns a
         )
 
 
+def _complaint(frame: Any, bad: dict[Any, Any], advice: str) -> str:
+    """What is wrong with some columns, given their cells that are no numbers, and what to do about it."""
+    strays = [name for name, found in bad.items() if len(found) and 2 * len(found) < frame[name].count()]
+    thousands = [name for name, found in bad.items() if _most_match(found, _THOUSANDS)]
+    commas = [name for name, found in bad.items() if name not in thousands and _most_match(found, _DECIMAL_COMMA)]
+    quoted = [name for name, found in bad.items() if not len(found)]
+    text = [name for name in bad if name not in (*strays, *thousands, *commas, *quoted)]
+    said, advices = [], [advice] if text else []
+    if text:
+        hold = "hold" if len(text) > 1 else "holds"
+        said += [f"{', '.join(map(repr, text))} {hold} text instead of numbers, such as {_place(bad[text[0]])}"]
+    if quoted:
+        said += [f"{', '.join(map(repr, quoted))} {'hold' if len(quoted) > 1 else 'holds'} numbers stored as text"]
+        advices += ["Store them as numbers."]
+    others = [name for name in bad if name not in (*text, *quoted)]
+    cells = [f"{name!r} holds {_place(bad[name])} instead of a number" for name in others]
+    said += [*cells[:3], f"{len(cells) - 3} more columns likewise"] if len(cells) > 3 else cells
+    if thousands:
+        advices += ["Commas may stand for thousands or decimals: write plain numbers, 1234.5."]
+    if commas:
+        advices += ["It looks like a decimal comma: write numbers with a point, 1.5."]
+    if strays and not (thousands or commas):
+        advices += ["Correct such cells, or drop such rows."]
+    return f"{'; '.join(said)}. {' '.join(advices)}"
+
+
 def _no_numbers(column: Any) -> Any:
-    """The cells of a column that are no numbers; None for a column of numbers. Gaps are neither."""
+    """The cells of a column that are no numbers and no gaps: none of numbers stored as text; None where all is well."""
     import pandas as pd
 
     if column.dtype.kind in "biuf" or pd.api.types.infer_dtype(column, skipna=True) == "boolean":
         return None
     known = column.reset_index(drop=True).dropna()
+    if not len(known):
+        return None
     if column.dtype.kind in "mM":  # pandas would take dates as numbers
         return known
     return known[pd.to_numeric(known, errors="coerce").isna()]
 
 
-def _has_decimal_commas(cells: Any) -> bool:
-    return 2 * cells.astype(str).str.fullmatch(_DECIMAL_COMMA).sum() > len(cells)
+def _most_match(cells: Any, pattern: str) -> bool:
+    return 2 * cells.astype(str).str.fullmatch(pattern).sum() > len(cells)
 
 
 def _place(cells: Any) -> str:
