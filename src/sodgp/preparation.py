@@ -58,8 +58,12 @@ def scaler_of(values: FloatArray, name: str) -> StandardScaler:
         scaler = StandardScaler().fit(values)
         _refit_apart(scaler, values)
     if not np.isfinite(scaler.var_).all():
-        columns = ", ".join(map(str, np.flatnonzero(~np.isfinite(scaler.var_))))
-        raise InputError(f"the variance of column {columns} of {name} overflows: give smaller units.")
+        over = np.flatnonzero(~np.isfinite(scaler.var_))
+        largest = np.abs(values[:, over]).max()
+        raise InputError(
+            f"the variance of column {', '.join(map(str, over))} of {name} overflows, with values up to {largest:.3g}:"
+            " correct them, or give smaller units."
+        )
     # A column of X whose spread is lost is a constant one; targets would be predicted in units of one.
     lost = (scaler.var_ < np.finfo(np.float64).tiny) & (np.ptp(values, axis=0) > 0.0)
     if name == "y" and lost.any():

@@ -214,7 +214,7 @@ def predict(
     if as_json:
         _print_json({"rows": len(result), "columns": list(result), "written_to": str(out)})
     else:
-        say(f"{len(result):,} predictions written to {out}")
+        say(f"{len(result):,} prediction{'s' * (len(result) != 1)} written to {out}")
 
 
 @app.command(epilog="Example: [bold]sodgp evaluate model/ held-out.csv --json[/]")

@@ -200,7 +200,7 @@ def check_output(path: Path, *inputs: Path) -> None:
         raise ConfigurationError(f"--out {path} is a folder or the input table itself; name another file.")
     above = next(parent for parent in path.resolve().parents if parent.exists())
     if not above.is_dir() or not os.access(above, os.W_OK):
-        raise ConfigurationError(f"--out {path} cannot be written: {above} is not a folder that you may write to.")
+        raise InputError(f"--out {path} cannot be written: {above} is not a folder that you may write to.")
 
 
 def write_table(frame: Any, path: Path) -> None:
