@@ -10,7 +10,7 @@ import torch
 from sodgp import DeepGPRegressor
 from sodgp.callbacks import EarlyStopping
 from sodgp.cli.tables import check_output
-from sodgp.errors import CheckpointWarning, ConfigurationError
+from sodgp.errors import CheckpointWarning, ConfigurationError, InputError
 from sodgp.io import read_record, write_record
 from sodgp.layers.floors import NOISE_FLOOR
 from sodgp.presets import paper
@@ -112,7 +112,7 @@ def test_the_papers_methods_have_no_effort():
 
 def test_a_page_that_cannot_be_written_is_refused_before_the_work(tmp_path):
     (tmp_path / "file").write_text("")
-    with pytest.raises(ConfigurationError, match="not a folder that you may write to"):
+    with pytest.raises(InputError, match="not a folder that you may write to"):
         check_output(tmp_path / "file" / "page.html")
 
 

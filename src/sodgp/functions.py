@@ -1,7 +1,8 @@
-"""Joint laws of f over a few rows, as smooth functions of those rows: what an optimiser of inputs needs.
+"""Joint laws of f over a few rows: with any random numbers, and as smooth functions of those rows.
 
-A deep GP given the draws of its hidden layers is a mixture of T Gaussians over any rows. Here the random numbers of a
-mixture are fixed once, so that mean and covariance of every component can be differentiated with respect to the rows.
+A deep GP given the draws of its hidden layers is a mixture of T Gaussians over any rows. Where the random numbers of a
+mixture are fixed once, mean and covariance of every component can be differentiated with respect to the rows, which is
+what an optimiser of inputs needs.
 """
 
 from __future__ import annotations
@@ -60,9 +61,35 @@ def joint_law(model: DeepGP, method: Inference, X_s: Tensor, y_s: Tensor, *, n_s
     seed : int
         Of every random number.
     """
-    if isinstance(method, SubsetOfData) and method.coupling != "marginal":
+    if draws_subset_first(method):
         return GivenSubset(model, X_s, y_s, n_samples=n_samples, seed=seed)
     return ByMethod(model, method, X_s, y_s, n_samples=n_samples, seed=seed)
+
+
+def joint_moments(
+    model: DeepGP, method: Inference, X_s: Tensor, y_s: Tensor, X: Tensor, draws: Draws
+) -> tuple[Tensor, Tensor]:
+    """Mean [*batch, T or 1, q, P] and covariance [*batch, T or 1, P, q, q] of f at rows [*batch, q, D].
+
+    As one call of `joint_law`, with the random numbers of `draws`.
+    """
+    if draws_subset_first(method):
+        return _given_subset(DrawnSubset(model, X_s, y_s, draws), X, draws)
+    return method.predict_joint(model, X_s, y_s, X.unsqueeze(-3), draws)
+
+
+def draws_subset_first(method: Inference) -> bool:
+    """Whether rows, however many, follow from a subset that was drawn without them."""
+    return isinstance(method, SubsetOfData) and method.coupling != "marginal"
+
+
+def _given_subset(drawn: DrawnSubset, X: Tensor, draws: Draws) -> tuple[Tensor, Tensor]:
+    Z = X.unsqueeze(-3)
+    for given in drawn.hidden:
+        Z = _draw(given, Z, draws)
+    mean, residual, A_rows = _conditional(drawn.last, Z)
+    spread = _apart(A_rows.unsqueeze(-3) @ drawn.factor, Z.unsqueeze(-3))
+    return mean, residual.unsqueeze(-3) + spread @ spread.mT
 
 
 def _conditional(given: DrawnLayer, Z: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -121,12 +148,7 @@ class GivenSubset:
     def __call__(self, X: Tensor) -> tuple[Tensor, Tensor]:
         """Mean [*batch, T, q, P] and covariance [*batch, T, P, q, q] at rows [*batch, q, D]."""
         draws = PositionDraws(self.seed, self.n_samples, dtype=X.dtype, device=X.device)
-        Z = X.unsqueeze(-3)
-        for given in self._drawn.hidden:
-            Z = _draw(given, Z, draws)
-        mean, residual, A_rows = _conditional(self._drawn.last, Z)
-        spread = _apart(A_rows.unsqueeze(-3) @ self._drawn.factor, Z.unsqueeze(-3))
-        full = residual.unsqueeze(-3) + spread @ spread.mT
+        mean, full = _given_subset(self._drawn, X, draws)
         shape = (*X.shape[:-2], self.n_samples)
         return mean.expand(*shape, *mean.shape[-2:]), full.expand(*shape, *full.shape[-3:])
 

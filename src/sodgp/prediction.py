@@ -18,6 +18,7 @@ from sodgp import memory, resources
 from sodgp.arrays import FloatArray
 from sodgp.draws import FreshDraws, SharedDraws
 from sodgp.errors import InputError, NumericalError
+from sodgp.functions import draws_subset_first, joint_moments
 from sodgp.inference.base import Inference
 from sodgp.model import DeepGP
 from sodgp.option_checks import checked_outliers
@@ -251,15 +252,18 @@ class Predictions(Fitted):
             size = chosen.stop - chosen.start
             draws = FreshDraws(generator, size, dtype=rows.dtype, device=rows.device)
             with torch.no_grad(), cpu_threads(self.n_threads):
-                mean, covariance = self._method.predict_joint(self.model_, X_s, y_s, rows.unsqueeze(0), draws)
+                mean, covariance = joint_moments(self.model_, self._method, X_s, y_s, rows, draws)
                 if noise is not None:
                     added = noise(X_s, rows.unsqueeze(0), draws)
                     covariance = covariance + torch.diag_embed(added.expand(-1, *mean.shape[1:]).mT)
             mean, covariance = (v.cpu().double().expand(size, *v.shape[1:]) for v in (mean, covariance))
             return mean, covariance
 
-        # A joint draw holds a full covariance, over subset and rows, for every output of every layer.
-        entries = max(layer.q_mean.shape[-1] for layer in self.model_.layers) * (X_s.shape[-2] + len(rows)) ** 2
+        # A joint draw holds a full covariance, over subset and rows, for every output of every layer; after a subset
+        # that is drawn first, outputs of a hidden layer share it.
+        widths = [layer.q_mean.shape[-1] for layer in self.model_.layers]
+        outputs = widths[-1] if draws_subset_first(self._method) else max(widths)
+        entries = outputs * (X_s.shape[-2] + len(rows)) ** 2
         at_once = max(1, _JOINT_ENTRIES // entries)
         moments = resources.halving(count, at_once, work, rows.device, "a joint sample")
         mean, covariance = (torch.cat(values) for values in zip(*moments, strict=True))
