@@ -23,8 +23,8 @@ from sodgp.arrays import FloatArray, Numbers, refuse_entries, to_array, to_numpy
 from sodgp.errors import InputError
 from sodgp.outliers import Outliers, variance_of
 
-CHUNK_ELEMENTS = 2**20
-"""Elements of the largest temporary tensor (8 MiB in float64): bounds memory, and stays near the processor's caches."""
+CHUNK_ELEMENTS = 2**17
+"""Elements of the largest temporary tensor (1 MiB in float64): bounds memory, and stays in the processor's caches."""
 
 CellFunction = Callable[[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor], torch.Tensor]
 

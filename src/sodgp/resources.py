@@ -21,8 +21,10 @@ from sodgp.inference.base import Inference
 from sodgp.layers.noise import NoiseProcess
 from sodgp.model import DeepGP
 
-# What the tensors of one chunk of a prediction may take together; more gains no time.
-CHUNK_BYTES = 2**28
+# What the tensors of one chunk of a prediction may take together on a processor, which maps larger ones afresh again
+# and again; and how many times that where a chunk costs something of its own.
+CHUNK_BYTES = 2**26
+_DEAR_CHUNK = 4
 # Tensors of T x M x B numbers that training holds at once: in the last layer and the first, in each further one, and in
 # each further one of methods that also draw the batch's rows from marginals.
 _LAST, _FURTHER, _FURTHER_MARGINAL = 4.0, 2.5, 6.0
@@ -86,7 +88,9 @@ def chunk_rows(inference: Inference, model: DeepGP, n_samples: int, device: torc
     advice = f"Lower n_predict_samples ({n_samples}): model.set_params(n_predict_samples=...) needs no new fit."
     memory.require_memory(fixed + per_row, "a prediction", advice, device)
     there = memory.available_memory(device)
-    budget = CHUNK_BYTES if there is None else min(CHUNK_BYTES, (there - fixed) // 2)
+    draws_subset_again = getattr(inference, "coupling", "") == "marginal"
+    wanted = CHUNK_BYTES * (_DEAR_CHUNK if device.type != "cpu" or draws_subset_again else 1)
+    budget = wanted if there is None else min(wanted, (there - fixed) // 2)
     return max(1, budget // per_row)
 
 
