@@ -211,6 +211,16 @@ def test_workers_end_with_their_run_and_its_end_is_explained(tmp_path):
     process.communicate()
     shutil.rmtree(out)
     process, workers = begun()
+    process.send_signal(signal.SIGINT)  # to the run alone, as Ctrl-C of a terminal would not
+    _, said = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "The same command goes on where it was." in said
+    assert "Traceback" not in said
+    end(workers)
+    assert not read_cells(out)
+    assert len(list(out.glob(f"{FOLDER}/*/cells.json"))) == 2
+    shutil.rmtree(out)
+    process, workers = begun()
     os.kill(int(workers[0].name), signal.SIGKILL)
     _, said = process.communicate(timeout=60)
     assert process.returncode == 3

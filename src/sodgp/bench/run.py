@@ -8,10 +8,12 @@ import os
 import tempfile
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from multiprocessing.synchronize import Event
 from pathlib import Path
 from typing import Any
 
@@ -186,7 +188,11 @@ class _Runner:
         running = dict[Future[list[Cell]], list[Key]]()
         # Fresh processes: PyTorch's threads and CUDA do not survive a fork.
         context = multiprocessing.get_context("spawn")
-        with ProcessPoolExecutor(self.options.jobs, mp_context=context, initializer=_enter_process) as pool:
+        stop = context.Event()
+        with (
+            ProcessPoolExecutor(self.options.jobs, context, _enter_process, (stop,)) as pool,
+            _told_of_interrupts(stop),
+        ):
             while waiting or running:
                 while waiting and len(running) < self.options.jobs:
                     keys = self._taken(waiting)
@@ -246,14 +252,34 @@ class _Runner:
         return []
 
 
+@contextmanager
+def _told_of_interrupts(stop: Event) -> Iterator[None]:
+    """Tell the processes of a Ctrl-C that reached this one alone: the pool waits for what they are at."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        stop.set()
+        raise
+
+
+# Of a process of the pool: whether the run was stopped.
+_stop: Event | None = None
+
+
 def _work_in_process(request: Request, keys: Sequence[Key], data: DataSet, arguments: dict[str, Any]) -> list[Cell]:
     from sodgp.bench.methods import compute
 
-    return compute(request, keys, data, **arguments)
+    def report(iteration: int, last: int) -> None:
+        if _stop is not None and _stop.is_set():
+            raise KeyboardInterrupt
+
+    return compute(request, keys, data, report=report, **arguments)
 
 
-def _enter_process() -> None:
+def _enter_process(stop: Event) -> None:
     """One thread, and no longer than the process that wants the cells: a fit that is stopped has its checkpoint."""
+    global _stop
+    _stop = stop
     set_threads()
     parent = multiprocessing.parent_process()
     if parent is not None:
