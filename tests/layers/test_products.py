@@ -110,11 +110,14 @@ def test_gram():
     compare([Gram.apply(X)], [X.mT @ X], [X])
 
 
-@pytest.mark.parametrize("elements", [1, 2**22])
+@pytest.mark.parametrize("elements", [1, 40, 2**22])
+@pytest.mark.parametrize("rows", [B, 0])
+@pytest.mark.parametrize("in_blocks", [True, False], ids=["rows in blocks", "outputs in groups"])
 @pytest.mark.parametrize(
-    ("A_shape", "W_shape"), [((3,), (1, 4)), ((1,), (3, 4)), ((2, 3), (2, 1, 4)), ((1,), (1, 2))], ids=str
+    ("A_shape", "W_shape"), [((3,), (1, 4)), ((1,), (3, 4)), ((2, 3), (2, 1, 4)), ((1,), (1, 2)), ((), (2,))], ids=str
 )
-def test_output_variances_in_groups_of_any_size(A_shape, W_shape, elements, monkeypatch):
-    monkeypatch.setattr(products, "_GROUP_ELEMENTS", elements)
-    A, W = randn(0, *A_shape, M, B), randn(1, *W_shape, M, M)
+def test_output_variances_in_parts_of_any_size(A_shape, W_shape, in_blocks, rows, elements, monkeypatch):
+    monkeypatch.setattr(products, "_BLOCK_ELEMENTS" if in_blocks else "_GROUP_ELEMENTS", elements)
+    monkeypatch.setattr(products, "_rows_go_in_blocks", lambda A: in_blocks)
+    A, W = randn(0, *A_shape, M, rows), randn(1, *W_shape, M, M)
     compare([OutputVariances.apply(A, W)], [(W.mT @ A.unsqueeze(-3)).square().sum(-2).mT], [A, W])

@@ -5,15 +5,18 @@ Automatic differentiation would give the same numbers with about twice the produ
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-# Numbers in the largest temporary of `OutputVariances`: near the caches on a CPU, few launches on a GPU.
+# Numbers in the largest temporary where outputs go in groups: near the caches on a CPU, few launches on a GPU.
 _GROUP_ELEMENTS = 2**22
 _GROUP_ELEMENTS_CUDA = 2**26
+# The same where rows go in blocks: within the caches, and far below what the allocator maps afresh at every use.
+_BLOCK_ELEMENTS = 2**19
 
 
 class HiddenRows(torch.autograd.Function):
@@ -142,14 +145,16 @@ class Gram(torch.autograd.Function):
 class OutputVariances(torch.autograd.Function):
     """(A, W) -> |W_d' A_n|^2 for every row n and output d: one product forward, two back, for each output.
 
-    Shapes: A [..., M, B], W [..., D, M, M] -> [..., B, D]. Outputs go in groups, so that memory stays a few times that
-    of A, whatever their number.
+    Shapes: A [..., M, B], W [..., D, M, M] -> [..., B, D]. On a processor rows go in blocks, elsewhere and in compiled
+    steps outputs in groups, so that memory stays a few times that of A, whatever their number.
     """
 
     @staticmethod
     def forward(ctx: Any, A: Tensor, W: Tensor) -> Tensor:
         """W_d' A is not kept: the way back does without it."""
         ctx.save_for_backward(A, W)
+        if _rows_go_in_blocks(A):
+            return _output_variances(A, W)
         parts = [(W_g.mT @ A.unsqueeze(-3)).square_().sum(-2) for W_g in W.split(_group(A), -3)]
         return torch.cat(parts, -2).mT
 
@@ -158,6 +163,8 @@ class OutputVariances(torch.autograd.Function):
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor]:
         """With A_d = A diag(grad_d): grad_A = 2 sum_d W_d W_d' A_d, and grad_W_d = 2 A_d A' W_d."""
         A, W = ctx.saved_tensors
+        if _rows_go_in_blocks(A):
+            return _output_variances_back(A, W, grad)
         size = _group(A)
         grad_A: Tensor | float = 0.0
         grad_W = []
@@ -170,6 +177,56 @@ class OutputVariances(torch.autograd.Function):
             torch.as_tensor(grad_A).sum_to_size(A.shape),
             torch.cat(grad_W, -3).sum_to_size(W.shape),
         )
+
+
+def _rows_go_in_blocks(A: Tensor) -> bool:
+    """Whether a loop over rows pays: on a GPU its launches cost more, and a compiled step would unroll it."""
+    return A.device.type == "cpu" and not torch.compiler.is_compiling()
+
+
+def _output_variances(A: Tensor, W: Tensor) -> Tensor:
+    """`OutputVariances` forward, a block of rows at a time."""
+    A_each, W_each, batch = _each(A, W)
+    out = A.new_empty(len(A_each), W.shape[-3], A.shape[-1])
+    for A_t, W_t, out_t in zip(A_each, W_each, out, strict=True):
+        tall = W_t.mT.flatten(0, 1)
+        for rows in _blocks(A_t, W_t):
+            torch.sum((tall @ A_t[:, rows]).square_().unflatten(0, (len(W_t), -1)), 1, out=out_t[:, rows])
+    return out.reshape(*batch, *out.shape[1:]).mT
+
+
+def _output_variances_back(A: Tensor, W: Tensor, grad: Tensor) -> tuple[Tensor, Tensor]:
+    """`OutputVariances` back, a block of rows at a time."""
+    A_each, W_each, batch = _each(A, W)
+    grad_each = (2.0 * grad).mT.reshape(len(A_each), W.shape[-3], 1, A.shape[-1])
+    grad_A, grad_W = torch.empty_like(A_each), torch.empty_like(W_each)
+    for A_t, W_t, grad_t, grad_A_t, grad_W_t in zip(A_each, W_each, grad_each, grad_A, grad_W, strict=True):
+        wide = (W_t @ W_t.mT).transpose(0, 1).flatten(1)
+        gram = A.new_zeros(wide.shape[1], wide.shape[0])
+        for rows in _blocks(A_t, W_t):
+            A_b = A_t[:, rows]
+            A_d = (A_b * grad_t[..., rows]).flatten(0, 1)
+            # The sum over the outputs is the inner axis of one product.
+            torch.mm(wide, A_d, out=grad_A_t[:, rows])
+            gram.addmm_(A_d, A_b.mT)
+        torch.bmm(gram.view_as(W_t), W_t, out=grad_W_t)
+    return (
+        grad_A.reshape(*batch, *A.shape[-2:]).sum_to_size(A.shape),
+        grad_W.reshape(*batch, *W.shape[-3:]).sum_to_size(W.shape),
+    )
+
+
+def _each(A: Tensor, W: Tensor) -> tuple[Tensor, Tensor, torch.Size]:
+    """A [b, M, B] and W [b, D, M, M] with their leading axes made equal and one, and those axes."""
+    batch = torch.broadcast_shapes(A.shape[:-2], W.shape[:-3])
+    A_each = A.expand(*batch, *A.shape[-2:]).reshape(batch.numel(), *A.shape[-2:])
+    return A_each, W.expand(*batch, *W.shape[-3:]).reshape(batch.numel(), *W.shape[-3:]), batch
+
+
+def _blocks(A: Tensor, W: Tensor) -> Iterator[slice]:
+    """Rows of A [M, B] that go together with all outputs of W [D, M, M]."""
+    size = max(1, _BLOCK_ELEMENTS // (len(W) * len(A)))
+    return (slice(start, start + size) for start in range(0, A.shape[1], size))
 
 
 def explained_variances(A: Tensor, S: Tensor) -> Tensor:
