@@ -204,8 +204,9 @@ def _output_variances_back(A: Tensor, W: Tensor, grad: Tensor) -> tuple[Tensor, 
         wide = (W_t @ W_t.mT).transpose(0, 1).flatten(1)
         gram = A.new_zeros(wide.shape[1], wide.shape[0])
         for rows in _blocks(A_t, W_t):
-            A_b = A_t[:, rows]
-            A_d = (A_b * grad_t[..., rows]).flatten(0, 1)
+            A_b, grad_b = A_t[:, rows], grad_t[..., rows]
+            # Into a tensor of its own: the product of slices would be laid out like them, and flattened by a copy.
+            A_d = torch.mul(A_b, grad_b, out=A.new_empty(len(W_t), *A_b.shape)).flatten(0, 1)
             # The sum over the outputs is the inner axis of one product.
             torch.mm(wide, A_d, out=grad_A_t[:, rows])
             gram.addmm_(A_d, A_b.mT)
