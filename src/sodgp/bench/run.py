@@ -17,6 +17,7 @@ from multiprocessing.synchronize import Event
 from pathlib import Path
 from typing import Any
 
+from sodgp.allocator import keep_freed_memory
 from sodgp.bench.cells import Cell, Key, read_cells, refuse_to_mix
 from sodgp.bench.display import Display
 from sodgp.bench.history import LOGGED_EVERY
@@ -280,6 +281,7 @@ def _enter_process(stop: Event) -> None:
     """One thread, and no longer than the process that wants the cells: a fit that is stopped has its checkpoint."""
     global _stop
     _stop = stop
+    keep_freed_memory()
     set_threads()
     parent = multiprocessing.parent_process()
     if parent is not None:

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
+from sodgp.allocator import keep_freed_memory
 from sodgp.bench.command import bench
 from sodgp.cli.config import FitConfig, read_config
 from sodgp.cli.group import DEBUG, Commands, ExitCode
@@ -64,6 +65,7 @@ Threads = Annotated[int | None, typer.Option(min=1, help="CPU threads. [dim]\\[d
 
 def main() -> None:
     """Entry point of the ``sodgp`` program."""
+    keep_freed_memory()
     app(prog_name="sodgp")
 
 

@@ -1,0 +1,63 @@
+"""Freed memory that a process keeps: counted in pages that the system had to map, which does not depend on speed."""
+
+from __future__ import annotations
+
+import os
+import platform
+import subprocess
+import sys
+
+import pytest
+
+from sodgp import allocator
+
+MAPPED = """
+import ctypes, resource, torch
+from sodgp.allocator import keep_freed_memory
+
+def mapped(rounds=10):
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+    for _ in range(rounds):
+        tensors = [torch.ones(2**20, dtype=torch.float64) for _ in range(8)]  # as a step has them: 8 MiB each
+        del tensors
+    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
+
+ctypes.CDLL(None).mallopt(-3, 4096)  # every tensor is mapped, so that there is something to see
+returned = mapped()
+print(keep_freed_memory())
+mapped()
+print(returned, mapped())
+"""
+
+needs_glibc = pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="only glibc has mallopt")
+
+
+def in_a_process(**changes):
+    """In one of its own: what malloc is told holds for a whole process."""
+    environment = {name: value for name, value in os.environ.items() if name not in allocator._USERS_OWN}
+    done = subprocess.run(
+        [sys.executable, "-c", MAPPED], env=environment | changes, capture_output=True, text=True, check=True
+    )
+    is_done, counts = done.stdout.splitlines()
+    return is_done == "True", *(int(count) for count in counts.split())
+
+
+@needs_glibc
+def test_freed_tensors_are_not_mapped_again():
+    is_done, returned, kept = in_a_process()
+    assert is_done
+    assert returned > 0
+    assert kept < returned / 10
+
+
+@needs_glibc
+def test_what_the_environment_says_comes_first():
+    is_done, before, after = in_a_process(MALLOC_TRIM_THRESHOLD_="4096")
+    assert not is_done
+    assert after > before / 10
+
+
+def test_nothing_happens_without_glibc(monkeypatch):
+    monkeypatch.setattr(platform, "libc_ver", lambda: ("", ""))
+    monkeypatch.setattr(allocator.ctypes, "CDLL", lambda name: pytest.fail("asked a library that has no mallopt"))
+    assert not allocator.keep_freed_memory()
