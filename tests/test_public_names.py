@@ -13,6 +13,7 @@ import pytest
 
 MODULES = (
     "sodgp",
+    "sodgp.allocator",
     "sodgp.architecture",
     "sodgp.callbacks",
     "sodgp.callbacks",

@@ -10,6 +10,8 @@ import ctypes
 import os
 import platform
 
+__all__ = ["keep_freed_memory"]
+
 # Parameters of mallopt in glibc's malloc.h.
 _M_TRIM_THRESHOLD = -1
 _M_MMAP_THRESHOLD = -3
