@@ -65,14 +65,19 @@ def test_damaged_files_are_named(text, tmp_path):
 @pytest.mark.parametrize(
     ("part", "values"),
     [
-        ("results", {"nlpp": "abc"}),
-        ("results", {"rmse": [1]}),
-        ("results", {"crps": float("nan")}),
+        ("results", {"nlpp": "abc", "rmse": 1.0, "crps": 1.0}),
+        ("results", {"nlpp": 1.0, "rmse": [1], "crps": 1.0}),
+        ("results", {"nlpp": 1.0, "rmse": 1.0, "crps": float("nan")}),
         ("settings", {"options": {"max_iter": "99"}}),
         ("settings", {"options": {}}),
         ("history", {"iteration": ["one"]}),
         ("history", {"iteration": [1, 2], "bound": [0.5]}),
         ("history", {"iteration": 1}),
+        ("history", {"iteration": [None], "bound": [0.5], "test_nlpp": [0.5], "test_rmse": [0.5]}),
+        ("history", {"iteration": [1], "test_nlpp": [0.5], "test_rmse": [0.5]}),
+        ("history", {"bound": [0.5], "test_nlpp": [0.5], "test_rmse": [0.5]}),
+        ("results", {}),
+        ("results", {"nlpp": 10**400, "rmse": 1.0, "crps": 1.0}),
         ("layers", "2"),
     ],
 )

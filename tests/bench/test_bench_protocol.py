@@ -67,6 +67,7 @@ def test_methods_without_depth_run_once():
         ({"methods": ["SOD"]}, "Unknown method 'SOD'. Did you mean 'SoD'"),
         ({"protocol": "ours"}, "Unknown protocol"),
         ({"source": "notes"}, "Unknown source"),
+        ({"source": "text", "protocol": "default"}, "--source is of the paper's SoD"),
         ({"layers": [0]}, "at least 1"),
         ({"splits": []}, "at least one"),
     ],
@@ -78,8 +79,10 @@ def test_bad_requests(changes, message):
 
 def test_an_exact_gp_refuses_many_rows():
     big = DataSet("big", np.zeros((3000, 1)), np.zeros(3000), ("a",), "y")
+    request = Request("paper", ["big"], ["exact"])
     with pytest.raises(ConfigurationError, match="at most 2,000 training rows, and big has 2,700"):
-        Request("paper", ["big"], ["exact"]).refuse_impossible({"big": big})
+        request.refuse_impossible(request.keys(), {"big": big})
+    request.refuse_impossible([], {"big": big})  # nothing is left to do
 
 
 def test_numbers():

@@ -13,10 +13,11 @@ from pathlib import Path
 
 import cli_runner
 import pytest
-from bench_fixtures import tiny  # noqa: F401 (a fixture for every test here)
+from bench_fixtures import make_cell, tiny  # noqa: F401 (a fixture for every test here)
 
 from sodgp.bench import methods
 from sodgp.bench.cells import read_cells
+from sodgp.bench.display import Display
 from sodgp.bench.protocol import Request
 from sodgp.bench.run import Options, run
 from sodgp.bench.unfinished import FOLDER
@@ -139,6 +140,21 @@ def test_what_another_run_has_written_by_now_is_skipped_or_refused(tmp_path, mon
         run(request(splits=[0, 1], layers=[3]), out, QUICK)
 
 
+def test_two_protocols_begun_together_do_not_share_a_folder(tmp_path, monkeypatch):
+    compute, out = methods.compute, tmp_path / "r"
+    other = request(protocol="default", methods=["DSVI"], layers=[1], splits=[0])
+
+    def beside_another(request, keys, data, **options):
+        cells = compute(request, keys, data, **options)
+        compute(other, other.keys(), data, device="cpu")[0].write(out)
+        return cells
+
+    monkeypatch.setattr(methods, "compute", beside_another)
+    with pytest.raises(ConfigurationError, match=r"DSVI-1-split0\.json has protocol = 'default', not 'paper'"):
+        run(request(splits=[0]), out, QUICK)
+    assert [cell.settings["protocol"] for cell in read_cells(out)] == ["default"]
+
+
 def test_no_checkpoint_outlives_its_cells(tmp_path, monkeypatch):
     out = tmp_path / "r"
     with monkeypatch.context() as patched:
@@ -157,6 +173,25 @@ def test_several_processes(tmp_path):
     assert alone.computed == 2
     for one, other in zip(read_cells(tmp_path / "r"), read_cells(tmp_path / "s"), strict=True):
         assert one.results["nlpp"] == pytest.approx(other.results["nlpp"], rel=1e-10)
+
+
+def test_processes_say_how_far_they_are(tmp_path, monkeypatch):
+    told = set()
+    monkeypatch.setattr(Display, "reporter", lambda self, keys: lambda *news: told.add((keys[0].split, *news)))
+    run(request(splits=[0, 1], iterations=60), tmp_path / "r", Options(device="cpu", jobs=2, history_every=0))
+    assert {(0, 50, 60), (1, 50, 60), (0, 60, 60), (1, 60, 60)} <= told
+
+
+def test_an_error_of_the_run_ends_the_processes(tmp_path, monkeypatch):
+    def fails(self, cells):
+        raise ConfigurationError(f"{cells[0].key} is not kept.")
+
+    monkeypatch.setattr("sodgp.bench.run._Runner._keep", fails)
+    # The exact GP is done at once; the other would take hours, and leaves a checkpoint.
+    both = request(methods=["exact", "SoD"], layers=[4], splits=[0], iterations=10**7)
+    with pytest.raises(ConfigurationError, match="exact GP split 0 is not kept"):
+        run(both, tmp_path / "r", Options(device="cpu", jobs=2, history_every=0))
+    assert len(list((tmp_path / "r").glob(f"{FOLDER}/*/cells.json"))) == 1
 
 
 def test_the_command_and_a_kill_half_way(tmp_path):
@@ -261,6 +296,14 @@ def test_ngboost_that_is_not_installed_says_how(tmp_path, monkeypatch):
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(ConfigurationError, match=r"pip install 'sodgp\[bench\]'"):
         run(request(methods=["ngboost"]), tmp_path / "r", QUICK)
+
+
+def test_finished_cells_of_ngboost_need_no_package(tmp_path, monkeypatch):
+    wanted, out = request(methods=["ngboost"], splits=[0]), tmp_path / "r"
+    (key,) = wanted.keys()
+    replace(make_cell(*vars(key).values(), 1.0), settings=wanted.settings(key)).write(out)
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    assert run(wanted, out, QUICK).skipped == 1
 
 
 def test_a_damaged_cell_stops_the_run(tmp_path):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+from dataclasses import replace
 from html.parser import HTMLParser
 
 import pytest
@@ -70,6 +72,27 @@ def test_markdown(cells):
     assert len({line.count("|") for line in lines if line.startswith("|")}) == 1
 
 
+def test_scores_that_are_not_finite_are_told(cells):
+    worst, *others = cells
+    lost = [replace(worst, results={**worst.results, "nlpp": None}), *others]
+    entry = build(lost, "nlpp").rows["SoD-DGP2"][2]
+    assert (entry.ours.splits, entry.lost) == (2, 1)
+    assert not entry.is_best  # fewer splits than another row
+    for text in (markdown(lost), page(lost)):
+        assert "0.850 ± 0.071 (2, 1 not finite)" in text
+        assert "Not finite: splits whose score is infinite" in text
+    nothing = [replace(worst, results={**worst.results, "nlpp": None})]
+    assert "| - (0, 1 not finite)<br>paper" in markdown(nothing)
+    assert "- (0, 1 not finite)<small>" in page(nothing)
+    assert "ot finite" not in markdown(cells)
+
+
+def test_the_source_of_sod_is_told_where_there_is_one(cells):
+    assert "Protocol `paper` (SoD from the paper's program): mean" in markdown(cells)
+    ours = [replace(cell, settings={**cell.settings, "protocol": "default"}) for cell in cells]
+    assert "Protocol `default`: mean" in markdown(ours)
+
+
 def test_iterations_that_differ_are_told():
     cells = [make_cell("energy", "SoD", 2, 0, 1.0), make_cell("energy", "DSVI", 2, 0, 1.0, options={"max_iter": 200})]
     assert "Iterations: 200 (DSVI-DGP2); 20,000 (SoD-DGP2)." in markdown(cells)
@@ -126,6 +149,19 @@ def test_the_commands_write_files(tmp_path):
     assert (tmp_path / "table.html").read_text().startswith("<!DOCTYPE html>")
 
 
+def test_a_table_that_cannot_be_written_is_printed_all_the_same(cells, tmp_path, monkeypatch):
+    def full(*_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    for cell in cells:
+        cell.write(tmp_path)
+    monkeypatch.setattr("sodgp.bench.command.write_text_whole", full)
+    result = run("bench", "table", "--out", tmp_path)
+    assert result.exit_code == 1
+    assert result.stdout.startswith("## Test NLPP")
+    assert "table.md could not be written (No space left on device)." in result.stderr
+
+
 def test_a_method_far_behind_gets_an_arrow():
     scores = {"SoD": 1.0, "DSVI": 1.1, "SVGP": 1.2, "exact": 900.0}
     figure = rmse_figure([make_cell("energy", method, 1, 0, value) for method, value in scores.items()])
@@ -135,7 +171,9 @@ def test_a_method_far_behind_gets_an_arrow():
 
 
 def test_curves_that_were_not_recorded(cells):
-    with pytest.raises(InputError, match="no cell of 'energy' has training curves"):
+    # A sampler's have no scores.
+    cells.append(make_cell("energy", "SGHMC", 2, 0, 1.0, history={**curve(0), "test_nlpp": [None] * 3}))
+    with pytest.raises(InputError, match="no cell of 'energy' has training curves; sets with curves here: none"):
         curves_figure(cells, "energy")
 
 

@@ -18,6 +18,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from sodgp.atomic import alone_in
 from sodgp.data import DataUnavailableError, canonical_csv, convert, load
 from sodgp.data.catalogue import CATALOGUE, Entry, Source
 from sodgp.data.download import transfer
@@ -129,6 +130,17 @@ def test_truncated_download_leaves_a_part_that_the_next_call_resumes(toy: Entry,
     load("toy")
     assert server.ranges == [None, "bytes=10-", "bytes=20-", "bytes=30-"]
     assert listing(cache) == ["toy.csv.gz"]
+
+
+def test_two_processes_at_once_have_a_part_each(toy: Entry, server: Server, cache: Path) -> None:
+    cache.mkdir(parents=True, exist_ok=True)
+    (cache / "toy.zip.part").write_bytes(b"of the other")
+    with alone_in(cache) as is_alone:  # as another process that downloads
+        assert is_alone
+        np.testing.assert_array_equal(load("toy").X, TABLE[:, :2])
+    assert server.ranges == [None]
+    assert listing(cache) == ["toy.csv.gz", "toy.zip.part"]
+    assert (cache / "toy.zip.part").read_bytes() == b"of the other"
 
 
 def test_truncation_without_a_length_is_found_in_the_archive(toy: Entry, server: Server, cache: Path) -> None:

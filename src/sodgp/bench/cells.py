@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping
+import math
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -43,11 +44,6 @@ class Key:
     def file(self) -> str:
         """Path of the cell's file inside the results folder."""
         return f"{self.data}/{self.method.replace('*', '-star')}-{self.layers}-split{self.split}.json"
-
-    @property
-    def files(self) -> str:
-        """Pattern of the files of its group."""
-        return f"{self.file.rsplit('-', 1)[0]}-split*.json"
 
     @property
     def group(self) -> tuple[str, str, int]:
@@ -141,7 +137,7 @@ def read_cell(path: Path, folder: Path) -> Cell:
         if not all(type(number) is int for number in (key.layers, key.split)):
             raise ValueError("its layers and split are no whole numbers")
         return Cell(key, info["settings"], info["seed"], info["results"], info["history"], info["origin"])
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, OverflowError) as error:
         raise InputError(f"{path} is no benchmark cell: {error}. Remove it, and the cell is run again.") from error
 
 
@@ -150,7 +146,10 @@ def _refuse_constant(name: str) -> None:
 
 
 def _is_number(value: Any) -> bool:
-    return value is None or (isinstance(value, int | float) and not isinstance(value, bool))
+    """Null is what a score is that is not finite; a whole number may be too large for the arithmetic of a table."""
+    if value is None or isinstance(value, bool):
+        return value is None
+    return isinstance(value, int | float) and math.isfinite(float(value))
 
 
 def _are_settings(settings: dict[str, Any]) -> bool:
@@ -160,16 +159,20 @@ def _are_settings(settings: dict[str, Any]) -> bool:
 
 
 def _are_results(results: dict[str, Any]) -> bool:
-    return all(_is_number(results.get(name)) for name in _IN_TABLES)
+    return all(_is_number(results[name]) for name in _SCORES) and _is_number(results.get("iterations"))
 
 
 def _are_curves(history: dict[str, Any]) -> bool:
+    if not history:
+        return True
     lists = list(history.values())
     are_lists = all(isinstance(curve, list) and all(map(_is_number, curve)) for curve in lists)
-    return are_lists and len({len(curve) for curve in lists}) <= 1
+    are_whole = all(type(iteration) is int for iteration in history["iteration"])
+    return are_lists and are_whole and len({len(curve) for curve in lists}) == 1 and history.keys() >= set(_CURVES)
 
 
-_IN_TABLES = ("nlpp", "rmse", "crps", "iterations")
+_SCORES = ("nlpp", "rmse", "crps")
+_CURVES = ("iteration", "bound", "test_nlpp", "test_rmse")
 _PARTS: dict[str, Callable[[dict[str, Any]], bool]] = {
     "settings": _are_settings,
     "results": _are_results,
@@ -178,15 +181,17 @@ _PARTS: dict[str, Callable[[dict[str, Any]], bool]] = {
 }
 
 
-def read_cells(folder: Path, files: str = "*/*-split*.json") -> list[Cell]:
-    """All cells of a results folder, or those with such names, sorted; none where it does not exist.
+def read_cells(folder: Path, but: Collection[Key] = ()) -> list[Cell]:
+    """All cells of a results folder but those that are known, sorted; none where it does not exist.
 
     Raises
     ------
     InputError
         One of the files is damaged.
     """
-    return sorted((read_cell(path, folder) for path in folder.glob(files)), key=lambda cell: cell.key)
+    known = {folder / key.file for key in but}
+    paths = (path for path in folder.glob("*/*-split*.json") if path not in known)
+    return sorted((read_cell(path, folder) for path in paths), key=lambda cell: cell.key)
 
 
 def need_cells(folder: Path) -> list[Cell]:

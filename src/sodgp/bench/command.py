@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from sodgp.atomic import write_text_whole
-from sodgp.errors import ConfigurationError
+from sodgp.errors import ConfigurationError, InputError
 from sodgp.terminal import say
 
 _EPILOG = """Examples:
@@ -141,10 +141,13 @@ def table(
 
     cells = need_cells(out)
     text = markdown(cells) if format is Format.markdown else html.page(cells)
-    path = out / ("table.md" if format is Format.markdown else "table.html")
-    write_text_whole(path, text)
     if format is Format.markdown:
         typer.echo(text)
+    path = out / ("table.md" if format is Format.markdown else "table.html")
+    try:
+        write_text_whole(path, text)
+    except OSError as error:
+        raise InputError(f"{path} could not be written ({error.strerror or error}).") from error
     say(f"Written to {path}")
 
 

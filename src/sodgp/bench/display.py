@@ -29,6 +29,7 @@ class Display:
     def __init__(self, work: Mapping[Key, float], skipped: int) -> None:
         self._work, self._skipped = dict(work), skipped
         self._total, self._done, self._count = sum(work.values()), 0.0, 0
+        self._under_way: dict[Key, float] = {}  # by the first of the cells that are computed together
         self._inherited = 0.0  # work of an earlier run, which says nothing about the pace of this one
         self._began = time.monotonic()
         console = Console(stderr=True)
@@ -66,8 +67,8 @@ class Display:
                 say(f"{_name(keys)} {'goes' if len(keys) == 1 else 'go'} on at iteration {iteration:,} of {last:,}.")
                 self._inherited += work * iteration / last
             is_first = False
-            done = self._done + work * iteration / last
-            self._bar.update(self._task, completed=done, left=self._left(done))
+            self._under_way[keys[0]] = work * iteration / last
+            self._update()
 
         return report
 
@@ -89,9 +90,14 @@ class Display:
         say(f"{self._place()} {key}: failed. {error}{self._tail()}")
 
     def _advance(self, key: Key) -> None:
+        self._under_way.pop(key, None)
         self._done += self._work[key]
         self._count += 1
-        self._bar.update(self._task, completed=self._done, left=self._left(self._done))
+        self._update()
+
+    def _update(self) -> None:
+        done = self._done + sum(self._under_way.values())
+        self._bar.update(self._task, completed=done, left=self._left(done))
 
     def _place(self) -> str:
         return f"[{self._count}/{len(self._work)}]"

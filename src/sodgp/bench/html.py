@@ -50,9 +50,7 @@ def _table(table: Table) -> str:
 
 def _entry(entry: Entry) -> str:
     paper = "" if entry.paper is None else f"<small>paper {escape(str(entry.paper))}</small>"
-    if entry.ours is None:
-        return f"<td>-{paper}</td>"
-    number = escape(str(entry.ours))
+    number = "-" if entry.ours is None else escape(str(entry.ours))
     number = f"<b>{number}</b>" if entry.is_best else number
     kind, mark = (' class="differs"', f" {MARK}") if entry.differs else ("", "")
-    return f"<td{kind}>{number} ({entry.ours.splits}){mark}{paper}</td>"
+    return f"<td{kind}>{f'{number} {entry.splits}'.strip()}{mark}{paper}</td>"

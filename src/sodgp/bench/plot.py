@@ -113,7 +113,7 @@ def curves_figure(cells: Sequence[Cell], data: str) -> Figure:
 
     kept = [cell for cell in cells if cell.key.data == data and _has_curves(cell)]
     if not kept:
-        known = ", ".join(data_order(cell.key.data for cell in cells if cell.history)) or "none"
+        known = ", ".join(data_order(cell.key.data for cell in cells if _has_curves(cell))) or "none"
         raise InputError(f"no cell of {data!r} has training curves; sets with curves here: {known}.")
     rows = row_order((cell.key.method, cell.key.layers) for cell in kept)
     banded = len(rows) <= _MOST_BANDS

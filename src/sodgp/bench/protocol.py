@@ -84,6 +84,8 @@ class Request:
         _choose("source", self.source, ("program", "text"))
         for method in self.methods:
             _choose("method", method, METHODS)
+        if self.protocol == "default" and self.source != "program":
+            raise ConfigurationError("--source is of the paper's SoD, and does nothing in the protocol 'default'.")
         if not (self.data and self.methods and self.splits) or (self.layers is not None and not self.layers):
             raise ConfigurationError("a benchmark needs at least one data set, method, depth and split.")
         if min(self.layers or [1]) < 1 or min(self.splits) < 0 or (self.iterations or 1) < 1:
@@ -143,17 +145,18 @@ class Request:
         names = ("n_layers", "subset_size", "n_samples", "n_predict_samples", "max_iter", "batch_size", "learning_rate")
         return {name: getattr(ours, name) for name in names}
 
-    def refuse_impossible(self, data: Mapping[str, DataSet]) -> None:
-        """Errors that are known before the first cell runs.
+    def refuse_impossible(self, keys: Sequence[Key], data: Mapping[str, DataSet]) -> None:
+        """Errors that are known before the first of these cells runs.
 
         Raises
         ------
         ConfigurationError
             An exact GP on too many rows, or NGBoost where it is not installed.
         """
-        if "ngboost" in self.methods and importlib.util.find_spec("ngboost") is None:
+        methods = {key.method for key in keys}
+        if "ngboost" in methods and importlib.util.find_spec("ngboost") is None:
             raise ConfigurationError("the method 'ngboost' needs a package: pip install 'sodgp[bench]'.")
-        for name in self.data if "exact" in self.methods else ():
+        for name in dict.fromkeys(key.data for key in keys if key.method == "exact"):
             rows = len(paper_split(len(data[name].y), 0)[0])
             if rows > EXACT_ROWS:
                 raise ConfigurationError(

@@ -8,11 +8,12 @@ import os
 import tempfile
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from multiprocessing.queues import SimpleQueue
 from multiprocessing.synchronize import Event
 from pathlib import Path
 from typing import Any
@@ -115,13 +116,13 @@ def run(request: Request, out: Path, options: Options | None = None) -> Summary:
     options = options or Options()
     device = resolve_device(options.device)
     data = {name: load(name, options.data_dir) for name in request.data}
-    request.refuse_impossible(data)
     _try(out)
     cells, keys = read_cells(out), request.keys()
     refuse_to_mix(map(request.completed, cells), {key.group: request.settings(key) for key in keys})
     finished = {cell.key for cell in cells}
     forget(out, finished)
     todo = [key for key in keys if key not in finished]
+    request.refuse_impossible(todo, data)
     together = device.type == "cuda" if options.replicates is None else options.replicates
     summary = Summary(skipped=len(keys) - len(todo))
     batches = _batches(todo, together)
@@ -189,10 +190,11 @@ class _Runner:
         running = dict[Future[list[Cell]], list[Key]]()
         # Fresh processes: PyTorch's threads and CUDA do not survive a fork.
         context = multiprocessing.get_context("spawn")
-        stop = context.Event()
+        stop, news = context.Event(), context.SimpleQueue()
+        reports = dict[Key, Callable[[int, int], None]]()
         with (
-            ProcessPoolExecutor(self.options.jobs, context, _enter_process, (stop,)) as pool,
-            _told_of_interrupts(stop),
+            ProcessPoolExecutor(self.options.jobs, context, _enter_process, (stop, news)) as pool,
+            _told_of_the_end(stop),
         ):
             while waiting or running:
                 while waiting and len(running) < self.options.jobs:
@@ -203,7 +205,12 @@ class _Runner:
                     arguments = {"out": self.out, **self.options.for_cells}
                     running[pool.submit(_work_in_process, self.request, keys, data, arguments)] = keys
                     self.display.begin(keys)
-                for future in wait(running, return_when=FIRST_COMPLETED).done if running else ():
+                    reports[keys[0]] = self.display.reporter(keys)
+                done = wait(running, _NEWS_EVERY, FIRST_COMPLETED).done if running else ()
+                while not news.empty():
+                    key, iteration, last = news.get()
+                    reports[key](iteration, last)
+                for future in done:
                     keys = running.pop(future)
                     try:
                         self._keep(future.result())
@@ -232,9 +239,9 @@ class _Runner:
 
     def _keep(self, cells: Sequence[Cell]) -> None:
         key = cells[0].key
-        # Again, for another run may have begun to fill the folder since.
+        # Another run may have begun to fill the folder since.
         refuse_to_mix(
-            map(self.request.completed, read_cells(self.out, key.files)), {key.group: self.request.settings(key)}
+            map(self.request.completed, read_cells(self.out, but=self._over)), {key.group: self.request.settings(key)}
         )
         for cell in cells:
             cell.write(self.out)
@@ -254,17 +261,23 @@ class _Runner:
 
 
 @contextmanager
-def _told_of_interrupts(stop: Event) -> Iterator[None]:
-    """Tell the processes of a Ctrl-C that reached this one alone: the pool waits for what they are at."""
+def _told_of_the_end(stop: Event) -> Iterator[None]:
+    """Tell the processes that the run ends, by a Ctrl-C that reached this one alone or an error.
+
+    The pool waits for what they are at, which may take hours; stopped, a fit leaves a checkpoint.
+    """
     try:
         yield
-    except KeyboardInterrupt:
+    except BaseException:
         stop.set()
         raise
 
 
-# Of a process of the pool: whether the run was stopped.
+# Seconds between two looks at how far the processes are.
+_NEWS_EVERY = 1.0
+# Of a process of the pool: whether the run was stopped, and where to say how far a fit is.
 _stop: Event | None = None
+_news: SimpleQueue[tuple[Key, int, int]] | None = None
 
 
 def _work_in_process(request: Request, keys: Sequence[Key], data: DataSet, arguments: dict[str, Any]) -> list[Cell]:
@@ -273,14 +286,16 @@ def _work_in_process(request: Request, keys: Sequence[Key], data: DataSet, argum
     def report(iteration: int, last: int) -> None:
         if _stop is not None and _stop.is_set():
             raise KeyboardInterrupt
+        if _news is not None:
+            _news.put((keys[0], iteration, last))
 
     return compute(request, keys, data, report=report, **arguments)
 
 
-def _enter_process(stop: Event) -> None:
+def _enter_process(stop: Event, news: SimpleQueue[tuple[Key, int, int]]) -> None:
     """One thread, and no longer than the process that wants the cells: a fit that is stopped has its checkpoint."""
-    global _stop
-    _stop = stop
+    global _stop, _news
+    _stop, _news = stop, news
     keep_freed_memory()
     set_threads()
     parent = multiprocessing.parent_process()

@@ -6,7 +6,7 @@ import importlib.resources
 import json
 import statistics
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from sodgp.bench.cells import Cell, row_label
@@ -51,11 +51,21 @@ class Entry:
     ours, paper : Number or None
     is_best : bool
         Whether ours is the lowest mean of the column among the rows with the most splits.
+    lost : int
+        Splits that were run and have no finite score: they are in no mean.
     """
 
     ours: Number | None
     paper: Number | None
     is_best: bool = False
+    lost: int = 0
+
+    @property
+    def splits(self) -> str:
+        """How many splits ours is of, and how many it lacks, in brackets; nothing where it was not run."""
+        if self.lost:
+            return f"({self.ours.splits if self.ours else 0}, {self.lost} not finite)"
+        return f"({self.ours.splits})" if self.ours else ""
 
     @property
     def differs(self) -> bool:
@@ -133,18 +143,19 @@ def build(cells: Sequence[Cell], metric: str) -> Table:
     groups = {(cell.key.method, cell.key.layers) for cell in cells}
     if any(_paper_column(column) for column in columns):
         groups |= {_group_of(label) for label in paper}
-    values: dict[tuple[str, str, int], list[float]] = {}
+    values: dict[tuple[str, str, int], list[float | None]] = {}
     for cell in cells:
-        if cell.results.get(metric) is not None:
-            values.setdefault(cell.key.group, []).append(cell.results[metric])
+        values.setdefault(cell.key.group, []).append(cell.results[metric])
     rows: dict[str, list[Entry]] = {}
     order = row_order(groups)
     for method, layers in order:
         label, entries = row_label(method, layers), []
         for column in columns:
-            ours = summarise(values.get((column, method, layers), []))
+            scores = values.get((column, method, layers), [])
+            found = [score for score in scores if score is not None]
             printed = paper.get(label, {}).get(_paper_column(column))
-            entries.append(Entry(ours, Number(printed[0], printed[1], 5) if printed else None))
+            theirs = Number(printed[0], printed[1], 5) if printed else None
+            entries.append(Entry(summarise(found), theirs, lost=len(scores) - len(found)))
         rows[label] = entries
     for index in range(len(columns)):
         _mark_best(list(rows.values()), index)
@@ -165,15 +176,16 @@ def _mark_best(rows: Sequence[list[Entry]], index: int) -> None:
     fair = [row for row in rows if (ours := row[index].ours) and ours.splits == most]
     if len(fair) > 1:
         best = min(fair, key=lambda row: row[index].ours.mean)  # type: ignore[union-attr]
-        best[index] = Entry(best[index].ours, best[index].paper, is_best=True)
+        best[index] = replace(best[index], is_best=True)
 
 
 def notes(cells: Sequence[Cell]) -> list[str]:
     """How to read the tables, and what their cells do not have in common."""
     settings = cells[0].settings
+    source = f" (SoD from the paper's {settings['source']})" if settings["protocol"] == "paper" else ""
     lines = [
-        f"Protocol `{settings['protocol']}` (SoD from the paper's {settings['source']}): mean ± standard deviation over"
-        " splits, the number of splits in brackets, original units, lower is better.",
+        f"Protocol `{settings['protocol']}`{source}: mean ± standard deviation over splits, the number of splits in"
+        " brackets, original units, lower is better.",
         "Bold: the best mean that we measured in a column, among the rows with the most splits.",
         f"{MARK}: ours and the paper's are more than two joint standard deviations, sqrt(s1² + s2²), apart. Not judged"
         " from a single split.",
@@ -181,6 +193,8 @@ def notes(cells: Sequence[Cell]) -> list[str]:
         "The paper's boston is the authors' damaged file (`boston_authors`); the sound `boston` has no number in it.",
         "-: not run.",
     ]
+    if any(cell.results[metric] is None for cell in cells for metric in METRICS):
+        lines.append("Not finite: splits whose score is infinite or no number. They are in no mean, which flatters it.")
     steps: dict[int, set[str]] = {}
     for cell in cells:
         count = cell.settings["options"].get("max_iter") or cell.results.get("iterations")
@@ -217,9 +231,6 @@ def markdown(cells: Sequence[Cell]) -> str:
 
 
 def _markdown_entry(entry: Entry) -> str:
-    if entry.ours is None:
-        ours = "-"
-    else:
-        ours = f"**{entry.ours}**" if entry.is_best else str(entry.ours)
-        ours += f" ({entry.ours.splits})" + (f" {MARK}" if entry.differs else "")
+    ours = "-" if entry.ours is None else f"**{entry.ours}**" if entry.is_best else str(entry.ours)
+    ours = f"{ours} {entry.splits}".strip() + (f" {MARK}" if entry.differs else "")
     return ours if entry.paper is None else f"{ours}<br>paper {entry.paper}"

@@ -1,7 +1,8 @@
 """Downloads that can be interrupted: a `.part` file that is resumed, a checksum, and a rename at the very end.
 
 Nothing appears under the final name before its contents were checked. A part file stays after a broken connection, so
-that the next call goes on where this one stopped, and goes away when its contents turn out to be wrong.
+that the next call goes on where this one stopped, and goes away when its contents turn out to be wrong. Two processes
+at once have a part each.
 """
 
 from __future__ import annotations
@@ -10,12 +11,16 @@ import gzip
 import http.client
 import os
 import shutil
+import tempfile
 import urllib.error
 import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
-from sodgp.atomic import write_bytes, write_whole
-from sodgp.data.catalogue import Entry
+from sodgp.arrays import FloatArray
+from sodgp.atomic import alone_in, write_bytes, write_whole
+from sodgp.data.catalogue import Entry, Source
 from sodgp.data.convert import require
 from sodgp.data.dataset import DataSet
 from sodgp.data.local import ENVIRONMENT_VARIABLE, cache_dir, canonical_csv, check_shape, checked_table
@@ -64,10 +69,36 @@ def obtain(entry: Entry, folder: Path) -> DataSet:
         raise DataUnavailableError(f"The set {entry.name!r} is not on offer for download: {entry.no_source}. {advice}")
     # Before the download, which would be in vain.
     require(source.packages, f"Making the set {entry.name!r} out of UCI's file")
-    part = folder / f"{entry.name}.zip.part"
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        transfer(source.url, part)
+        with _place_for_a_part(folder) as place:
+            table = _fetched(entry, source, folder, place / f"{entry.name}.zip.part")
+    except InputError as error:
+        raise DataUnavailableError(f"The download of {entry.name!r} was thrown away. {error} {advice}") from error
+    except DataUnavailableError as error:
+        raise DataUnavailableError(f"The set {entry.name!r} could not be downloaded. {error} {advice}") from error
+    except OSError as error:
+        raise DataUnavailableError(
+            f"The set {entry.name!r} could not be kept in {folder}: {error}. {advice}"
+        ) from error
+    return DataSet.from_table(entry.name, entry.columns, table)
+
+
+@contextmanager
+def _place_for_a_part(folder: Path) -> Iterator[Path]:
+    """The folder itself, where a part is resumed; for this call alone while another process downloads into it."""
+    with alone_in(folder) as is_alone:
+        if is_alone:
+            yield folder
+            return
+        with tempfile.TemporaryDirectory(prefix=".download-", dir=folder) as own:
+            yield Path(own)
+
+
+def _fetched(entry: Entry, source: Source, folder: Path, part: Path) -> FloatArray:
+    """Bring the file, check it, and keep it under its own name; wrong contents are removed."""
+    transfer(source.url, part)
+    try:
         table = source.convert(part)
         if entry.sha256_csv is None:
             check_shape(entry, table, source.url)
@@ -78,16 +109,10 @@ def obtain(entry: Entry, folder: Path) -> DataSet:
             packed = gzip.compress(contents, mtime=0)
             write_whole(folder / entry.files[0], lambda scratch: write_bytes(scratch, packed))
             part.unlink()
-    except InputError as error:
+    except InputError:
         part.unlink(missing_ok=True)
-        raise DataUnavailableError(f"The download of {entry.name!r} was thrown away. {error} {advice}") from error
-    except DataUnavailableError as error:
-        raise DataUnavailableError(f"The set {entry.name!r} could not be downloaded. {error} {advice}") from error
-    except OSError as error:
-        raise DataUnavailableError(
-            f"The set {entry.name!r} could not be kept in {folder}: {error}. {advice}"
-        ) from error
-    return DataSet.from_table(entry.name, entry.columns, table)
+        raise
+    return table
 
 
 def transfer(url: str, part: Path, *, attempts: int = 3, timeout: float = 30.0) -> None:
