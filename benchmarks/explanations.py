@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from sodgp import metrics
+from sodgp.atomic import write_text_whole
 from sodgp.bench.machine import origin
 from sodgp.data import load, paper_split
 from sodgp.errors import NumericalError
@@ -78,10 +79,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for data in options.data:
         for name in options.variants:
             path = options.out / f"{data}-{name.replace(', ', '-').replace(' ', '_')}.json"
-            record = json.loads(path.read_text()) if path.exists() else {}
-            if (record.get("splits"), record.get("iterations")) != (options.splits, options.iterations):
+            if path.exists():
+                record = json.loads(path.read_text())
+                there = record["splits"], record["iterations"]
+                if there != (options.splits, options.iterations):
+                    stored = f"{there[0]} splits and {there[1]:,} iterations"
+                    print(f"{path} has {stored}, and is not overwritten: give another --out.", file=sys.stderr)
+                    return 2
+            else:
                 record = score(data, name, options.splits, options.iterations, options.device, options.compile)
-                path.write_text(json.dumps(record, indent=1) + "\n")
+                write_text_whole(path, json.dumps(record, indent=1) + "\n")
             values = record.get("nlpp")
             outcome = f"NLPP {sum(values) / len(values):.3f}" if values else record["error"]
             print(f"{data} {name}: {outcome}", flush=True)

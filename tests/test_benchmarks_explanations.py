@@ -22,3 +22,5 @@ def test_variants_are_scored_once(monkeypatch, tmp_path, capsys):
     monkeypatch.setattr(explanations, "score", None)  # what is there is not computed again
     assert explanations.main([*command, "--out", str(tmp_path)]) == 0
     assert capsys.readouterr().out == first
+    assert explanations.main([*command[:-1], "3", "--out", str(tmp_path)]) == 2
+    assert "has 2 splits and 2 iterations, and is not overwritten" in capsys.readouterr().err
