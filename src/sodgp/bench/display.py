@@ -67,7 +67,8 @@ class Display:
                 say(f"{_name(keys)} {'goes' if len(keys) == 1 else 'go'} on at iteration {iteration:,} of {last:,}.")
                 self._inherited += work * iteration / last
             is_first = False
-            self._under_way[keys[0]] = work * iteration / last
+            # The first step comes after all that is done once: nothing follows from it about the time left.
+            self._under_way[keys[0]] = work * (iteration - 1) / last
             self._update()
 
         return report
