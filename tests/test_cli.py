@@ -492,6 +492,14 @@ def test_the_shell_completes_commands_options_and_values():
     assert "matern52-iso" in complete("sodgp fit --kernel matern52")
 
 
+def test_a_terminal_without_some_signs_shows_question_marks(go, table):
+    go("fit", "data.csv", "--target", "y", "--out", "model/", *QUICK)
+    done = program("evaluate", "model/", "data.csv", PYTHONIOENCODING="ascii")
+    assert done.returncode == 0, done.stderr
+    assert "R?" in done.stdout
+    assert program("fit", "--help", PYTHONIOENCODING="ascii").returncode == 0
+
+
 def test_help_does_not_wait_for_pytorch():
     code = "import sys; from sodgp.cli import app; assert not {'torch', 'sklearn', 'pandas'} & set(sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True)

@@ -75,6 +75,27 @@ def test_frames_chunks_and_names(model, monkeypatch):
     assert len(parts) == 60
 
 
+def test_targets_with_names_are_put_in_the_models_order():
+    names = ["load", "price"]
+    model = DeepGPRegressor(n_layers=1, max_iter=5, random_state=0).fit(X, pd.DataFrame(Y, columns=names))
+    straight, turned = (evaluate(model, X, pd.DataFrame(Y, columns=names)[order]) for order in (names, names[::-1]))
+    assert np.array_equal(straight.y, turned.y)
+    with pytest.raises(InputError, match="y has the columns load, cost, but the model has the targets load, price"):
+        evaluate(model, X, pd.DataFrame(Y, columns=["load", "cost"]))
+
+
+def test_after_a_warm_start_scores_compare_with_the_new_rows(tmp_path):
+    model = DeepGPRegressor(n_layers=1, max_iter=20, warm_start=True, random_state=0).fit(X[:20], Y[:20, 0])
+    model.fit(X[:40], Y[:40, 0] + 20)
+    model.save(tmp_path / "m.sodgp")
+    residual = Y[40:, 0] - Y[:40, 0].mean()
+    for one in (model, DeepGPRegressor.load(tmp_path / "m.sodgp")):
+        found = evaluate(one, X[40:], Y[40:, 0] + 20)
+        assert found.scores()["base_rmse"].value == pytest.approx(np.sqrt(np.mean(residual**2)))
+        column = next(c for c in held_out(one, X[40:], Y[40:, 0] + 20).columns if c.role == "target")
+        assert column.shift == pytest.approx(residual.mean() / Y[:40, 0].std())
+
+
 def test_joined_folds_come_back_in_order(model):
     whole = evaluate(model, X, Y)
     order = np.random.default_rng(1).permutation(60)

@@ -11,7 +11,7 @@ import pytest
 import torch
 from matplotlib.figure import Figure
 
-from sodgp import DeepGPRegressor, plots
+from sodgp import DeepGPEnsemble, DeepGPRegressor, plots
 from sodgp.data import step
 from sodgp.errors import InputError
 from sodgp.evaluation import Evaluation, evaluate
@@ -170,6 +170,22 @@ def forecasts(std, n=4000):
     zero, s = np.zeros_like(y), np.full_like(y, std)
     ends = (zero - 1.645 * std, zero + 1.645 * std)
     return Evaluation(("y",), y, zero, s, *ends, norm.logpdf(y, 0, std), y**2, norm.cdf(y, 0, std), zero, zero + 1)
+
+
+def test_columns_in_another_order_are_no_background_of_a_subset(ax):
+    frame = pd.DataFrame(np.random.default_rng(0).normal(size=(20, 2)), columns=["a", "b"])
+    model = DeepGPRegressor(max_iter=2, subset_size=8, random_state=0).fit(frame, frame["a"])
+    plots.plot_subset(model, frame, inputs=(0, 1), ax=ax)
+    np.testing.assert_array_equal(ax.lines[0].get_xdata(), frame["a"])
+    with pytest.raises(InputError, match="order"):
+        plots.plot_subset(model, frame[["b", "a"]], ax=ax)
+
+
+def test_the_history_of_an_ensemble_is_that_of_its_members(ax):
+    ensemble = DeepGPEnsemble(DeepGPRegressor(max_iter=2, n_layers=1), n_members=2).fit(x[:20, None], x[:20])
+    with pytest.raises(InputError, match="one of an ensemble's members_"):
+        plots.plot_history(ensemble, ax=ax)
+    assert plots.plot_history(ensemble.members_[0], ax=ax) is ax
 
 
 def test_history_has_the_bound_its_terms_and_moves_of_the_subset(model, ax):

@@ -18,6 +18,7 @@ from cli_runner import run
 from sklearn.exceptions import NotFittedError
 
 from sodgp import DeepGPRegressor
+from sodgp.callbacks import EarlyStopping
 from sodgp.errors import ConfigurationError, InputError
 from sodgp.report import cross_validated, held_out, write_report
 from sodgp.report.measures import outside_training
@@ -252,12 +253,28 @@ def test_cross_validation_covers_every_row_once():
     )
     np.testing.assert_array_equal(found.evaluation.y[:, 0], Y[:60])
     assert told == ["fold 1 of 3", "fold 2 of 3", "fold 3 of 3"]
-    assert found.folds == 3
+    assert (found.folds, found.fold_steps) == (3, (30, 30, 30))
     assert "looks like" not in texts(found.findings)
+    assert "use cross-validation" not in texts(found.findings)
     text = "".join(Elements(found.html()).words)
     assert "3-fold cross-validation" in text
+    assert "have its options, and were trained for 30, 30, 30 steps." in text
     # Held-out errors, not those of rows that were seen.
     assert found.evaluation.scores()["rmse"].value > np.sqrt(np.mean((model.predict(FRAME[:60]) - Y[:60]) ** 2))
+
+
+def test_folds_stop_early_as_the_model_did():
+    options = {"max_iter": 400, "learning_rate": 1e-9, "subset_size": 15, "n_layers": 1, "random_state": 0}
+    stopping = EarlyStopping(patience=100, min_delta=1.0)
+    model = DeepGPRegressor(callbacks=[stopping], **options).fit(FRAME[:60], Y[:60])
+    best = stopping.best
+    assert max(cross_validated(model, FRAME[:60], Y[:60], 2).fold_steps) < 400
+    assert stopping.best == best
+
+
+def test_options_without_a_place_in_a_file_are_named_in_a_report():
+    model = DeepGPRegressor(max_iter=5, schedule=lambda step: 1.0, random_state=0).fit(FRAME[:60], Y[:60])
+    assert held_out(model, FRAME[60:], Y[60:]).about["options"]["schedule"] == "<lambda>"  # and nothing warns
 
 
 def test_ctrl_c_in_a_fold_ends_cross_validation(model):

@@ -50,7 +50,7 @@ class DeepGPEnsemble(MultiOutputMixin, RegressorMixin, BaseEstimator):
         self.n_members = n_members
         self.random_state = random_state
 
-    def fit(self, X: Any, y: Any, noise_variance: Any = None, *, resume: bool = False) -> Self:
+    def fit(self, X: Any, y: Any, *, noise_variance: Any = None, resume: bool = False) -> Self:
         """Train all members in one program.
 
         Parameters

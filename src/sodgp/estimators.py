@@ -288,7 +288,7 @@ class DeepGPRegressor(Several, Preparation, Predictions, MultiOutputMixin, Regre
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "model_")
 
-    def fit(self, X: Any, y: Any, noise_variance: Any = None, *, resume: bool = False) -> Self:
+    def fit(self, X: Any, y: Any, *, noise_variance: Any = None, resume: bool = False) -> Self:
         """Train the deep GP.
 
         Parameters
@@ -316,7 +316,7 @@ class DeepGPRegressor(Several, Preparation, Predictions, MultiOutputMixin, Regre
             When training needs more memory than there is; the message says how much.
         NumericalError
             When training ran away and could not be brought back; the last good parameters are kept in ``model_`` (with
-            several restarts, nothing is kept).
+            several restarts and with SGHMC, which has no posterior yet, nothing is kept).
         CheckpointError
             The checkpoint to resume from belongs to other data or options, nothing can be written to its folder, or an
             unfinished fit there would be lost.

@@ -15,6 +15,7 @@ from sodgp.ensembles import DeepGPEnsemble
 from sodgp.errors import InputError
 from sodgp.estimators import DeepGPRegressor
 from sodgp.predictive import GaussianMixture, tail_probability
+from sodgp.preparation import target_names_in
 from sodgp.summary import target_names
 
 __all__ = ["Evaluation", "Score", "evaluate", "joined", "observed"]
@@ -227,7 +228,7 @@ def evaluate(model: Any, X: Any, y: Any, *, targets: Sequence[str] | None = None
         chunk = slice(start, start + _CHUNK_ROWS)
         parts.append(_predicted(model.predict_distribution(rows[chunk]), truth[chunk]))
     columns = [np.concatenate(values) for values in zip(*parts, strict=True)]
-    scaler = single._y_scaler
+    scaler = single._y_seen
     base = [np.broadcast_to(values, truth.shape) for values in (scaler.mean_, scaler.scale_)]
     return Evaluation(tuple(names), truth, *columns, *base)
 
@@ -259,7 +260,7 @@ def observed(model: Any, X: Any, y: Any) -> FloatArray:
     >>> observed(model, X, X[:, 0]).shape
     (30, 1)
     """
-    values, wanted = _numbers(y), _single(model).model_.n_outputs
+    values, wanted = _numbers(_in_order(model, y)), _single(model).model_.n_outputs
     if values.ndim not in (1, 2):
         raise InputError(f"y must have the shape [N] or [N, {wanted}], not {list(values.shape)}.")
     values = values[:, None] if values.ndim == 1 else values
@@ -308,6 +309,16 @@ def _single(model: Any) -> DeepGPRegressor:
     if not isinstance(single, DeepGPRegressor):
         raise InputError(f"evaluate takes a DeepGPRegressor or a DeepGPEnsemble, not a {type(model).__name__}.")
     return single
+
+
+def _in_order(model: Any, y: Any) -> Any:
+    """Several targets with names, in the order of the model's; other names than those are refused."""
+    columns, names = target_names_in(y), getattr(_single(model), "target_names_", None)
+    if columns is None or names is None or len(columns) != len(names) or len(names) == 1:
+        return y
+    if set(columns) != set(names):
+        raise InputError(f"y has the columns {', '.join(columns)}, but the model has the targets {', '.join(names)}.")
+    return y[list(names)]
 
 
 def _numbers(y: Any) -> FloatArray:

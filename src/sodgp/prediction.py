@@ -44,6 +44,8 @@ class Fitted:
     _method: Inference
     _x_scaler: StandardScaler
     _y_scaler: StandardScaler
+    _x_seen: StandardScaler
+    _y_seen: StandardScaler
     _y_is_vector: bool
     _predict_seed: int
     _X_s: Tensor

@@ -93,11 +93,11 @@ def target_names_in(y: Any) -> NDArray[np.object_] | None:
     return np.array(names, dtype=object) if is_named else None
 
 
-def _check_same_columns(before: Any, now: Any) -> None:
+def _check_same_columns(before: Any, now: Any, of: str = "") -> None:
     """Raise InputError where both fits know the names of their columns, and these are others or in another order."""
     if before is not None and now is not None and list(before) != list(now):
         raise InputError(
-            f"warm_start continues a fit with the columns {', '.join(before)}; these data have {', '.join(now)}."
+            f"warm_start continues a fit with the columns{of} {', '.join(before)}; these data have {', '.join(now)}."
             " Give them in that order, or use warm_start=False for other data."
         )
 
@@ -146,9 +146,12 @@ class Preparation(Fitted):
         """Check options and data, scale, choose the subset: everything before training."""
         config = Configuration.from_estimator(self)
         start = Start(self.model_, Subset(self._X_s[0], self._y_s[0])) if self._begins_warm else None
+        targets = getattr(self, "target_names_", None)
         for name in OPTIONAL_ATTRIBUTES:
             self.__dict__.pop(name, None)
         X_all, y_all = self._taken(X, y, is_warm=start is not None)
+        if start is not None and y_all.shape[1] > 1:
+            _check_same_columns(targets, getattr(self, "target_names_", None), " of y")
         drawn = check_random_state(self.random_state).randint(2**31 - 1, size=3).tolist()
         seeds = seeds_of(plan, self.random_state) or drawn
         self._predict_seed = int(seeds[2])
@@ -239,8 +242,10 @@ class Preparation(Fitted):
 
     def _scaled(self, X: FloatArray, y: FloatArray, *, is_warm: bool) -> tuple[Tensor, Tensor]:
         """X [N, D] and y [N, P] in the units of training: those of these rows, or of the fit that is continued."""
+        # What reports compare with: the rows of this fit, whatever its units are.
+        self._x_seen, self._y_seen = scaler_of(X, "X"), scaler_of(y, "y")
         if not is_warm:
-            self._x_scaler, self._y_scaler = scaler_of(X, "X"), scaler_of(y, "y")
+            self._x_scaler, self._y_scaler = self._x_seen, self._y_seen
         elif (X.shape[1], y.shape[1]) != (len(self._x_scaler.scale_), len(self._y_scaler.scale_)):
             raise InputError(
                 f"warm_start continues a fit with {len(self._x_scaler.scale_)} columns of X and"

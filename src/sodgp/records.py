@@ -123,8 +123,11 @@ def to_record(estimator: Any) -> Record:
     tensors |= {"subset.X": estimator._X_s[0], "subset.y": estimator._y_s[0]}
     if estimator._method.uses_subset:
         tensors["subset.indices"] = torch.as_tensor(estimator.subset_indices_, dtype=torch.int64)
-    for name, scaler in (("x", estimator._x_scaler), ("y", estimator._y_scaler)):
-        tensors |= {f"{name}_scaler.{key}": torch.as_tensor(getattr(scaler, f"{key}_")) for key in _SCALER}
+    scalers = {"x_scaler": estimator._x_scaler, "y_scaler": estimator._y_scaler}
+    if estimator._y_seen is not estimator._y_scaler:  # after a warm start
+        scalers |= {"x_seen": estimator._x_seen, "y_seen": estimator._y_seen}
+    for name, scaler in scalers.items():
+        tensors |= {f"{name}.{key}": torch.as_tensor(getattr(scaler, f"{key}_")) for key in _SCALER}
     record = Record(info, tensors)
     # Read back at once: what could not be loaded later is not written, nor is what would predict otherwise.
     changed = "the estimator's parameters were changed after fit; fit it again, then save it."
@@ -168,7 +171,8 @@ def from_record(cls: type[E], record: Record) -> E:
         tensor_of(tensors, name, shape, config.dtype)
     if method.uses_subset:
         expected["subset.indices"] = (M,)
-    known = {*expected, *(f"{name}_scaler.{key}" for name in "xy" for key in _SCALER)}
+    names = [f"{name}_{what}" for name in "xy" for what in ("scaler", "seen")]
+    known = {*expected, *(f"{name}.{key}" for name in names for key in _SCALER)}
     strange = sorted(name for name in tensors if name not in known and not name.startswith(_STATE))
     if strange:
         refuse(strange[0][:60], "not part of such a model")
@@ -177,7 +181,10 @@ def from_record(cls: type[E], record: Record) -> E:
     estimator.model_ = model.to(device)
     estimator._method = method
     estimator._X_s, estimator._y_s = (tensors[name].unsqueeze(0) for name in ("subset.X", "subset.y"))
-    estimator._x_scaler, estimator._y_scaler = _scaler(tensors, "x", D, N), _scaler(tensors, "y", P, N)
+    estimator._x_scaler, estimator._y_scaler = _scaler(tensors, "x_scaler", D, N), _scaler(tensors, "y_scaler", P, N)
+    estimator._x_seen, estimator._y_seen = estimator._x_scaler, estimator._y_scaler
+    if any("_seen." in name for name in tensors):
+        estimator._x_seen, estimator._y_seen = _scaler(tensors, "x_seen", D, N), _scaler(tensors, "y_seen", P, N)
     estimator._y_is_vector = typed(info, "y_is_vector", bool)
     if estimator._y_is_vector and P != 1:
         refuse("y_is_vector", f"true with {P} outputs")
@@ -340,9 +347,9 @@ def _check_same_covariances(again: DeepGP, model: DeepGP) -> None:
 
 
 def _scaler(tensors: Mapping[str, Tensor], name: str, columns: int, rows: int) -> StandardScaler:
-    values = {key: tensor_of(tensors, f"{name}_scaler.{key}", (columns,), torch.float64).numpy() for key in _SCALER}
+    values = {key: tensor_of(tensors, f"{name}.{key}", (columns,), torch.float64).numpy() for key in _SCALER}
     if not (values["scale"] > 0).all() or not (values["var"] >= 0).all():
-        refuse(f"{name}_scaler.scale", "not positive")
+        refuse(f"{name}.scale", "not positive")
     scaler = StandardScaler()
     scaler.mean_, scaler.var_, scaler.scale_ = (values[key] for key in _SCALER)
     scaler.n_features_in_, scaler.n_samples_seen_ = columns, np.int64(rows)

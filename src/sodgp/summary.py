@@ -10,6 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 from sodgp.estimators import DeepGPRegressor
 from sodgp.record_fields import encode_parameters
 from sodgp.several import copy_of, models_of
+from sodgp.subset import SELECTORS
 
 
 def feature_names(model: DeepGPRegressor) -> list[str]:
@@ -73,8 +74,10 @@ def describe(model: DeepGPRegressor) -> dict[str, Any]:
     check_is_fitted(model)
     history, layers = model.history_, model.model_.layers
     kernel = model.kernel if isinstance(model.kernel, str) else getattr(model.kernel, "__name__", "a function")
-    # A kernel function has no place in a file; its name is enough here.
-    named = copy_of(model, kernel=kernel)
+    # What has no place in a file has a name, which is enough here.
+    schedule = getattr(model.schedule, "__name__", "a function") if callable(model.schedule) else model.schedule
+    known = isinstance(model.subset, str) or type(model.subset) in SELECTORS.values()
+    named = copy_of(model, kernel=kernel, schedule=schedule, subset=model.subset if known else repr(model.subset))
     return {
         "method": model.inference,
         "n_layers": len(layers),

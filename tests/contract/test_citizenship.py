@@ -29,6 +29,8 @@ def test_sample_weights_are_refused():
     """A weight of 2 would have to be the same as two rows, and these change the subset: see docs/scikit-learn.md."""
     with pytest.raises(TypeError, match="sample_weight"):
         tiny().fit(FRAME, Y, sample_weight=np.ones(40))
+    with pytest.raises(TypeError, match="positional"):
+        tiny().fit(FRAME, Y, np.ones(40))  # would be taken for something else
 
 
 def test_noise_variances_are_routed_through_searches_and_pipelines():

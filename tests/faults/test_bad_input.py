@@ -83,6 +83,12 @@ def test_text_targets_are_refused():
         fit(targets=np.array(["low", "high"] * 15))
     with pytest.raises(InputError, match="y holds text or dates in column 'grade'"):
         fit(targets=pd.DataFrame({"grade": ["low", "high"] * 15}))
+    days = pd.Series(pd.date_range("2024-01-01", periods=30), name="day")
+    for series in (days, days - days[0], pd.Series(["low", "high"] * 15, name="day")):
+        with pytest.raises(InputError, match="y holds text or dates in column 'day'"):
+            fit(targets=series)
+    with pytest.raises(InputError, match="y holds text or dates in column 0"):
+        fit(targets=pd.DatetimeIndex(days.to_numpy()))
 
 
 def test_numbers_in_object_columns_are_taken():

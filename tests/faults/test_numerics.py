@@ -124,7 +124,7 @@ def test_only_then_training_stops_with_layer_condition_and_advice(monkeypatch):
     assert caught.value.layer == 2
     assert caught.value.condition == 1e17
     assert "went back 6 times and halved its step" in str(caught.value)
-    assert "iteration 49 are kept" in str(caught.value)
+    assert "those of iteration 49" in str(caught.value)
 
 
 def test_a_matrix_that_no_jitter_rescues_says_what_to_try():
@@ -154,7 +154,7 @@ def test_a_failure_at_the_start_keeps_nothing_of_an_earlier_fit(monkeypatch):
     model = make().fit(X, Y)
     before = model.predict(X)
     Disturbance(monkeypatch, set(range(1, 1000)), nan_bound)
-    with pytest.raises(NumericalError, match="iteration 0 are kept"):
+    with pytest.raises(NumericalError, match="those of iteration 0"):
         model.fit(X, -Y)
     monkeypatch.undo()
     assert_usable(model)

@@ -12,7 +12,7 @@ from botorch.acquisition.monte_carlo import qUpperConfidenceBound
 from botorch.acquisition.multi_objective.logei import qLogNoisyExpectedHypervolumeImprovement
 from botorch.acquisition.objective import LinearMCObjective, ScalarizedPosteriorTransform
 from botorch.models import ModelList
-from botorch.models.transforms.input import Normalize
+from botorch.models.transforms.input import AppendFeatures, ChainedInputTransform, InputPerturbation, Normalize
 from botorch.models.transforms.outcome import Log, Standardize
 from botorch.optim import optimize_acqf
 from botorch.posteriors.fully_bayesian import GaussianMixturePosterior
@@ -345,3 +345,29 @@ def test_known_noise_passes_through_the_outcome_transform():
 def test_noise_for_a_model_that_trains_its_own_is_refused(one):
     with pytest.raises(ConfigurationError, match="this model trains its noise"):
         one.condition_on_observations(X[:1], Y[:1, :1], noise=Y[:1, :1])
+
+
+def test_points_with_other_columns_are_refused(one):
+    for d in (1, 3):  # one column would broadcast
+        with pytest.raises(InputError, match=rf"the model has 2 inputs; after its transforms X is \[3, {d}\]"):
+            one.posterior(torch.rand(3, d, dtype=torch.float64))
+
+
+def test_transforms_that_do_not_act_on_training_data_leave_refits_alone():
+    shifts = torch.tensor([[0.0, 0.0], [0.01, 0.01]], dtype=torch.float64)
+    normalize, perturb = Normalize(2), InputPerturbation(shifts)
+    model = make(input_transform=ChainedInputTransform(normalize=normalize, perturb=perturb))
+    assert model.posterior(POINTS[0]).mixture_mean.shape == (4, 1)  # every point and its perturbation
+    later = model.condition_on_observations(POINTS[0], Y[:2, :1])
+    (inputs, _), *_ = later._data_sets()
+    torch.testing.assert_close(inputs, normalize.transform(torch.cat([X, POINTS[0]])))
+    fantasies = model.fantasize(POINTS[0], SobolQMCNormalSampler(torch.Size([2]), seed=0))
+    assert fantasies.train_Y.shape == (2, 16, 1)
+
+
+def test_features_that_are_appended_at_evaluation_are_columns_of_the_training_data():
+    features = torch.tensor([[0.3]], dtype=torch.float64)
+    model = make(input_transform=AppendFeatures(features))
+    assert model.posterior(POINTS[0][:, :1]).mixture_mean.shape == (2, 1)
+    later = model.condition_on_observations(POINTS[0], Y[:2, :1])
+    assert later.posterior(POINTS[0][:, :1]).mixture_mean.shape == (2, 1)

@@ -391,15 +391,15 @@ def test_model_files_do_not_hold_the_folder(tmp_path):
 @pytest.mark.parametrize("known", [None, 0.04])
 def test_a_warm_start_and_known_noise_go_on_too(tmp_path, monkeypatch, known):
     def fitted(folder=None):
-        first = make("sod", max_iter=20, warm_start=True).fit(X, Y, known)
+        first = make("sod", max_iter=20, warm_start=True).fit(X, Y, noise_variance=known)
         return first.set_params(max_iter=40, checkpoint=folder)
 
-    expected = bits(fitted().fit(X, Y, known))
+    expected = bits(fitted().fit(X, Y, noise_variance=known))
     model = fitted(tmp_path)
     with monkeypatch.context() as patch:
         Stop(patch, 3)
         with pytest.raises(Stop.Cut):
-            model.fit(X, Y, known)
+            model.fit(X, Y, noise_variance=known)
     assert bits(model.fit(X, Y, known, resume=True)) == expected
     if known is not None:
         with pytest.raises(CheckpointError, match="noise_variance differs"):

@@ -124,6 +124,13 @@ def test_other_columns_cannot_continue():
     assert model.predict(X).shape == (50,)
 
 
+def test_targets_in_another_order_cannot_continue():
+    targets = pd.DataFrame({"load": Y, "price": 10 + Y})
+    model = DeepGPRegressor(n_layers=1, max_iter=2, warm_start=True, random_state=0).fit(X, targets)
+    with pytest.raises(InputError, match="columns of y load, price; these data have price, load"):
+        model.fit(X, targets[["price", "load"]])
+
+
 @pytest.mark.parametrize("method", ["sghmc", "mean_field"])
 def test_methods_without_a_state_for_new_rows_refuse(method):
     with pytest.raises(ConfigurationError, match="warm_start=True has no meaning for inference"):

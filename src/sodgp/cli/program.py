@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import json
+import sys
 import time
 from pathlib import Path
 from typing import Annotated, Any
@@ -66,6 +68,10 @@ Threads = Annotated[int | None, typer.Option(min=1, help="CPU threads. [dim]\\[d
 def main() -> None:
     """Entry point of the ``sodgp`` program."""
     keep_freed_memory()
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            # A terminal that cannot show a sign shows a question mark.
+            stream.reconfigure(errors="replace")
     app(prog_name="sodgp")
 
 

@@ -27,6 +27,8 @@ __all__ = ["DeepGPModel", "default_estimator"]
 
 try:
     from botorch.models.model import Model
+    from botorch.models.transforms.input import ChainedInputTransform
+    from botorch.models.utils import fantasize
     from botorch.posteriors.fully_bayesian import MCMC_DIM, GaussianMixturePosterior
     from botorch.posteriors.gpytorch import GPyTorchPosterior
     from gpytorch.distributions import MultitaskMultivariateNormal, MultivariateNormal
@@ -126,7 +128,7 @@ class DeepGPModel(Model):
         self._outputs: list[int] | None = None
         self._set_data(train_X, train_Y, train_Yvar)
         fresh = copy_of(template, subset_size=self._subset_size(train_X.shape[-2]), n_members=1)
-        self._set_estimators([fresh.fit(*values) for values in self._data_sets()])
+        self._set_estimators([_fitted(fresh, *values) for values in self._data_sets()])
         self.eval()
 
     @property
@@ -178,6 +180,8 @@ class DeepGPModel(Model):
         """
         self.eval()
         X = self.transform_inputs(X)
+        if X.shape[-1] != (d := self.estimators[0].n_features_in_):
+            raise InputError(f"the model has {d} inputs; after its transforms X is {list(X.shape)}.")
         mean, covariance, noise = self._moments(X)
         if isinstance(observation_noise, Tensor):
             given = observation_noise.unsqueeze(MCMC_DIM)
@@ -263,7 +267,8 @@ class DeepGPModel(Model):
             look-ahead function, such as the knowledge gradient, averages over fantasies and components itself.
         """
         noise = True if observation_noise is None else observation_noise
-        with torch.no_grad():
+        # Observations are made where they are asked for: perturbations and the like do not act here.
+        with torch.no_grad(), fantasize():
             samples = sampler(self.posterior(X, observation_noise=noise)).movedim(MCMC_DIM, 1)
         count, n_components = samples.shape[:2]
         component = torch.arange(count, device=samples.device) * n_components // count
@@ -310,7 +315,16 @@ class DeepGPModel(Model):
         for x, *targets in zip(*(t.reshape(-1, *t.shape[-2:]) for t in parts), strict=True):
             if hasattr(self, "outcome_transform"):
                 targets = [t for t in self.outcome_transform(*targets) if t is not None]
-            yield self.transform_inputs(x), *targets
+            yield self._training_inputs(x), *targets
+
+    def _training_inputs(self, X: Tensor) -> Tensor:
+        """X after the transforms that act on training data: they learn when the model is made, and then stay."""
+        transform = getattr(self, "input_transform", None)
+        if transform is None or transform.training:
+            return self.transform_inputs(X)
+        for part in transform.values() if isinstance(transform, ChainedInputTransform) else [transform]:
+            X = part.transform(X) if part.transform_on_train else X
+        return X
 
     def _set_estimators(self, estimators: Sequence[DeepGPRegressor]) -> None:
         self.estimators: list[DeepGPRegressor] = list(estimators)
@@ -339,7 +353,7 @@ class DeepGPModel(Model):
         changes |= {name: getattr(self.template, name) for name in ("callbacks", "kernel", "subset", "initialization")}
         children = [copy.deepcopy(parent).set_params(**changes) for parent in parents]
         if len(children) == 1:
-            return [children[0].fit(*data[0])]
+            return [_fitted(children[0], *data[0])]
         return list(fit_replicates(children, data))
 
     def _subset_size(self, n_rows: int) -> Any:
@@ -352,6 +366,10 @@ class DeepGPModel(Model):
 
     def _revert_to_original_inputs(self) -> None:
         pass
+
+
+def _fitted(estimator: DeepGPRegressor, X: Tensor, Y: Tensor, Yvar: Tensor | None = None) -> DeepGPRegressor:
+    return estimator.fit(X, Y, noise_variance=Yvar)
 
 
 def _original_units(estimator: DeepGPRegressor, law: JointLaw, X: Tensor) -> tuple[Tensor, Tensor, Tensor]:

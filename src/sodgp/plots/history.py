@@ -62,7 +62,9 @@ def plot_history(model: DeepGPRegressor | History, *, terms: bool = True, ax: Ax
     ['bound', 'fit of the rest', '−KL, last layer']
     """
     history: Any = getattr(model, "history_", model)
-    if not getattr(history, "iteration", None):
+    if not hasattr(history, "iteration"):
+        raise InputError("plot_history takes a fitted DeepGPRegressor, such as one of an ensemble's members_.")
+    if not history.iteration:
         raise InputError("the history is empty: no iteration was logged.")
     ax = axes_or_current(ax)
     iterations = np.asarray(history.iteration)

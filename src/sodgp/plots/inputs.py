@@ -13,6 +13,7 @@ from sodgp.arrays import FloatArray
 from sodgp.errors import InputError
 from sodgp.plots.style import ALARM, GREY, POINT, axes_or_current, dots, plain, tidy
 from sodgp.summary import feature_names
+from sodgp.validation import check_predict_data
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -55,7 +56,8 @@ def plot_subset(
     """
     ax = axes_or_current(ax)
     chosen, names = subset_inputs(model), feature_names(model)
-    rows = None if X is None else np.asarray(X, dtype=np.float64)
+    # Columns with names must be those of the fit; an array is taken as it is.
+    rows = check_predict_data(model, X) if hasattr(X, "columns") else None if X is None else np.asarray(X, np.float64)
     what = "subset S" if model._method.uses_subset else "inducing inputs"
     label = f"{what} ({len(chosen):,})"
     if model.n_features_in_ == 1:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import datetime
 import os
 from collections.abc import Callable, Sequence
@@ -14,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from sodgp.arrays import FloatArray
 from sodgp.atomic import write_text_whole
+from sodgp.callbacks import EarlyStopping
 from sodgp.errors import ConfigurationError, InputError
 from sodgp.estimators import DeepGPRegressor
 from sodgp.evaluation import Evaluation, Score, evaluate, joined, observed
@@ -43,6 +45,8 @@ class Report:
     findings : list of Finding
     folds : int
         0 for held-out rows.
+    fold_steps : tuple of int
+        For how many steps each of them was trained.
     about : dict
         Of `sodgp.summary.describe`.
     title, model_name, data_name, date : str
@@ -66,6 +70,7 @@ class Report:
     outside: NDArray[np.bool_]
     findings: list[Finding]
     folds: int
+    fold_steps: tuple[int, ...]
     about: dict[str, Any] = field(repr=False)
     title: str
     model_name: str
@@ -200,11 +205,13 @@ def cross_validated(
     if isinstance(cv, bool) or not isinstance(cv, int | np.integer) or not 2 <= cv <= len(rows) // 2:
         raise ConfigurationError(f"cv must be an integer from 2 to half of the {len(rows)} rows, not {cv!r}.")
     order = np.random.default_rng(random_state).permutation(len(rows))
-    parts, importances = [], []
+    parts, importances, steps = [], [], []
     outside = np.zeros(len(rows), dtype=bool)
     for number, test in enumerate(np.array_split(order, cv), start=1):
         train = np.setdiff1d(order, test)
-        told = None if begin is None else [begin(f"fold {number} of {cv}")]
+        # Of the callbacks only what decides when training ends.
+        told = [copy.deepcopy(stopping) for stopping in model.callbacks or () if isinstance(stopping, EarlyStopping)]
+        told += [] if begin is None else [begin(f"fold {number} of {cv}")]
         # What belongs to the one fit of the file: its checkpoints, and where a warm start would begin.
         # The folds have fewer rows, and are still the same model, trained on the same objective.
         same = {"predictive_weight": getattr(model._method, "predictive_weight", None)}
@@ -213,6 +220,7 @@ def cross_validated(
         member = copy_of(model, callbacks=told, checkpoint=None, warm_start=False, **same)
         with only_whole([member]):
             member.fit(take(X, train), truth[train, 0] if model._y_is_vector else truth[train])
+        steps.append(int(member.n_iter_))
         parts.append(evaluate(member, take(X, test), truth[test], targets=targets or target_names(model)))
         outside[test] = outside_training(member, rows[test])
         importances.append(importance_of(member, take(X, test), truth[test], random_state))
@@ -230,6 +238,7 @@ def cross_validated(
         outside=outside,
         overlap=(0, 0),
         folds=int(cv),
+        fold_steps=steps,
         title=title or f"Model of {', '.join(found.targets)}",
         model_name=model_name,
         data_name=data_name,
@@ -246,6 +255,7 @@ def _report(
     outside: NDArray[np.bool_],
     overlap: tuple[int, int],
     folds: int,
+    fold_steps: Sequence[int] = (),
     title: str,
     model_name: str,
     data_name: str,
@@ -265,6 +275,7 @@ def _report(
         outside=outside,
         findings=find(facts),
         folds=folds,
+        fold_steps=tuple(fold_steps),
         about=about,
         title=title,
         model_name=model_name,

@@ -133,7 +133,9 @@ def _size(facts: Facts) -> Iterator[Finding]:
             "warn",
             f"Only {here} {'row was' if here == 1 else 'rows were'} evaluated: "
             + ("the intervals say little." if here < TOO_FEW_ROWS else "all intervals of this report are wide."),
-            "Evaluate on more rows, or use cross-validation (--cv 5) on the training table.",
+            "Collect more rows."
+            if facts.folds
+            else "Evaluate on more rows, or use cross-validation (--cv 5) on the training table.",
         )
 
 
@@ -230,7 +232,7 @@ def _rows_of(count: int) -> str:
 
 
 def _inputs(facts: Facts) -> Iterator[Finding]:
-    scaler, count = facts.model._x_scaler, len(facts.evaluation)
+    scaler, count = facts.model._x_seen, len(facts.evaluation)
     inputs = [column for column in facts.columns if column.role == "input"]
     constant = [column.name for column, variance in zip(inputs, scaler.var_, strict=True) if variance == 0]
     if constant:

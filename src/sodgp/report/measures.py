@@ -90,7 +90,7 @@ def outside_training(model: DeepGPRegressor, X: FloatArray) -> NDArray[np.bool_]
 def columns_of(model: DeepGPRegressor, rows: FloatArray, found: Evaluation) -> list[Column]:
     """Inputs and targets of the evaluated rows."""
     columns = []
-    x, y = model._x_scaler, model._y_scaler
+    x, y = model._x_seen, model._y_seen
     groups = (("input", feature_names(model), rows, x), ("target", found.targets, found.y, y))
     for role, names, values, scaler in groups:
         for index, name in enumerate(names):

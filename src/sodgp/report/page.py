@@ -237,7 +237,7 @@ def _model(report: Report, pictures: dict[str, list[Picture]]) -> str:
     shown = [*pictures["training"], *pictures["fit"], *pictures["layers"]]
     folds = (
         f'<p class="note">This is the model of the file; the {report.folds} models of the cross-validation have its'
-        " options.</p>"
+        f" options, and were trained for {', '.join(f'{steps:,}' for steps in report.fold_steps)} steps.</p>"
         if report.folds
         else ""
     )
@@ -324,9 +324,12 @@ def _plain(value: Any, spread: float) -> str:
     --------
     >>> _plain(151.0, 81.0), _plain(0.0123456, 0.005), _plain(1234567.0, 1e5), _plain(3e12, 1e11)
     ('151.0', '0.01235', '1,234,567', '3e+12')
+    >>> _plain(1.7e9 + 123456.0, 1e5)
+    '1.7001235e+09'
     """
     number = float(value)
-    decimals = 2 if spread <= 0 else int(np.clip(2 - np.floor(np.log10(spread)), 0, 12))
+    decimals = 2 if spread <= 0 else int(np.clip(2 - np.floor(np.log10(spread)), -300, 12))
     if abs(number) >= 1e9 or decimals > 8:
-        return f"{number:.4g}"
-    return f"{number:,.{decimals}f}"
+        digits = int(np.floor(np.log10(abs(number)))) + 1 + decimals if number and spread > 0 else 0
+        return f"{number:.{np.clip(digits, 4, 15)}g}"
+    return f"{number:,.{max(decimals, 0)}f}"

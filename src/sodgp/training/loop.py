@@ -303,6 +303,6 @@ def _say_what_was_tried(error: NumericalError, rollbacks: int, iteration: int, d
         else ""
     )
     error.args = (
-        f"{error.args[0]} Training went back {rollbacks} times and halved its step each time; the parameters of"
-        f" iteration {iteration} are kept.{narrow}",
+        f"{error.args[0]} Training went back {rollbacks} times and halved its step each time; the last good"
+        f" parameters are those of iteration {iteration}.{narrow}",
     )
