@@ -492,11 +492,14 @@ def test_the_shell_completes_commands_options_and_values():
     assert "matern52-iso" in complete("sodgp fit --kernel matern52")
 
 
-def test_a_terminal_without_some_signs_shows_question_marks(go, table):
-    go("fit", "data.csv", "--target", "y", "--out", "model/", *QUICK)
+def test_a_terminal_without_some_signs_loses_nothing(go, table):
+    table.rename(columns={"y": "λ", "z": "μ"}).to_csv("data.csv", index=False)
+    go("fit", "data.csv", "--target", "λ", "--target", "μ", "--out", "model/", *QUICK)
     done = program("evaluate", "model/", "data.csv", PYTHONIOENCODING="ascii")
     assert done.returncode == 0, done.stderr
-    assert "R?" in done.stdout
+    assert "R\\xb2" in done.stdout
+    done = program("info", "model/", "--json", PYTHONIOENCODING="cp1252")
+    assert json.loads(done.stdout)["targets"] == ["λ", "μ"]
     assert program("fit", "--help", PYTHONIOENCODING="ascii").returncode == 0
 
 

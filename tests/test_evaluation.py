@@ -82,6 +82,8 @@ def test_targets_with_names_are_put_in_the_models_order():
     assert np.array_equal(straight.y, turned.y)
     with pytest.raises(InputError, match="y has the columns load, cost, but the model has the targets load, price"):
         evaluate(model, X, pd.DataFrame(Y, columns=["load", "cost"]))
+    renamed = evaluate(model, X, pd.DataFrame(Y, columns=["load", "cost"]), targets=["load", "cost"])
+    assert np.array_equal(renamed.y, straight.y)
 
 
 def test_after_a_warm_start_scores_compare_with_the_new_rows(tmp_path):

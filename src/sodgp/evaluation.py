@@ -219,7 +219,7 @@ def evaluate(model: Any, X: Any, y: Any, *, targets: Sequence[str] | None = None
     check_is_fitted(model)
     single = _single(model)
     names = target_names(single) if targets is None else list(targets)
-    truth = observed(model, X, y)
+    truth = observed(model, X, y, by_name=targets is None)
     if len(names) != truth.shape[1]:
         raise InputError(f"targets has {len(names)} names, but the model has {truth.shape[1]} targets.")
     rows = X.iloc if hasattr(X, "iloc") else np.asarray(without_tensors(X))
@@ -233,7 +233,7 @@ def evaluate(model: Any, X: Any, y: Any, *, targets: Sequence[str] | None = None
     return Evaluation(tuple(names), truth, *columns, *base)
 
 
-def observed(model: Any, X: Any, y: Any) -> FloatArray:
+def observed(model: Any, X: Any, y: Any, *, by_name: bool = True) -> FloatArray:
     """Targets to compare a model with, checked.
 
     Parameters
@@ -242,6 +242,8 @@ def observed(model: Any, X: Any, y: Any) -> FloatArray:
         Fitted.
     X : array or data frame of shape [N, D]
     y : array or data frame of shape [N] or [N, P]
+    by_name : bool
+        Whether several targets with names are put in the model's order, or are in it already, under other names.
 
     Returns
     -------
@@ -260,7 +262,7 @@ def observed(model: Any, X: Any, y: Any) -> FloatArray:
     >>> observed(model, X, X[:, 0]).shape
     (30, 1)
     """
-    values, wanted = _numbers(_in_order(model, y)), _single(model).model_.n_outputs
+    values, wanted = _numbers(_in_order(model, y) if by_name else y), _single(model).model_.n_outputs
     if values.ndim not in (1, 2):
         raise InputError(f"y must have the shape [N] or [N, {wanted}], not {list(values.shape)}.")
     values = values[:, None] if values.ndim == 1 else values

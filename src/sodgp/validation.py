@@ -175,7 +175,7 @@ def _refuse_text(data: Any, name: str) -> None:
     """Name the columns that hold text or dates: scikit-learn names only the first bad cell."""
     if hasattr(data, "dtypes") and hasattr(data, "columns"):
         text = [repr(str(column)) for column in data.columns if _is_text(data[column])]
-    elif hasattr(data, "to_numpy") and getattr(data, "ndim", 1) == 1:  # a series, or an index
+    elif hasattr(data, "to_numpy") and hasattr(data, "dtype") and getattr(data, "ndim", 1) == 1:  # a series, an index
         text = [repr(str(data.name)) if getattr(data, "name", None) is not None else "0"] if _is_text(data) else []
     else:
         values = np.asarray(data) if isinstance(data, np.ndarray | list) else None

@@ -89,6 +89,7 @@ def test_text_targets_are_refused():
             fit(targets=series)
     with pytest.raises(InputError, match="y holds text or dates in column 0"):
         fit(targets=pd.DatetimeIndex(days.to_numpy()))
+    fit(targets=pytest.importorskip("pyarrow").array(Y))
 
 
 def test_numbers_in_object_columns_are_taken():

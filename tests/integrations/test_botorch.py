@@ -356,7 +356,8 @@ def test_points_with_other_columns_are_refused(one):
 def test_transforms_that_do_not_act_on_training_data_leave_refits_alone():
     shifts = torch.tensor([[0.0, 0.0], [0.01, 0.01]], dtype=torch.float64)
     normalize, perturb = Normalize(2), InputPerturbation(shifts)
-    model = make(input_transform=ChainedInputTransform(normalize=normalize, perturb=perturb))
+    inner = ChainedInputTransform(normalize=normalize, perturb=perturb)
+    model = make(input_transform=ChainedInputTransform(inner=inner))
     assert model.posterior(POINTS[0]).mixture_mean.shape == (4, 1)  # every point and its perturbation
     later = model.condition_on_observations(POINTS[0], Y[:2, :1])
     (inputs, _), *_ = later._data_sets()

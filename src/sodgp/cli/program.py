@@ -70,8 +70,8 @@ def main() -> None:
     keep_freed_memory()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            # A terminal that cannot show a sign shows a question mark.
-            stream.reconfigure(errors="replace")
+            # What cannot be shown is written as its number: names stay different, and nothing fails.
+            stream.reconfigure(errors="backslashreplace")
     app(prog_name="sodgp")
 
 
@@ -400,7 +400,9 @@ def _print_summary(about: dict[str, Any]) -> None:
 
 
 def _print_json(content: dict[str, Any]) -> None:
-    typer.echo(json.dumps(content, indent=2, allow_nan=False, ensure_ascii=False))
+    # JSON has its own way to write what the stream cannot.
+    is_unicode = (sys.stdout.encoding or "").lower().startswith("utf")
+    typer.echo(json.dumps(content, indent=2, allow_nan=False, ensure_ascii=not is_unicode))
 
 
 def _line(name: str, value: str) -> None:

@@ -27,7 +27,6 @@ __all__ = ["DeepGPModel", "default_estimator"]
 
 try:
     from botorch.models.model import Model
-    from botorch.models.transforms.input import ChainedInputTransform
     from botorch.models.utils import fantasize
     from botorch.posteriors.fully_bayesian import MCMC_DIM, GaussianMixturePosterior
     from botorch.posteriors.gpytorch import GPyTorchPosterior
@@ -322,9 +321,7 @@ class DeepGPModel(Model):
         transform = getattr(self, "input_transform", None)
         if transform is None or transform.training:
             return self.transform_inputs(X)
-        for part in transform.values() if isinstance(transform, ChainedInputTransform) else [transform]:
-            X = part.transform(X) if part.transform_on_train else X
-        return X
+        return transform.preprocess_transform(X)
 
     def _set_estimators(self, estimators: Sequence[DeepGPRegressor]) -> None:
         self.estimators: list[DeepGPRegressor] = list(estimators)

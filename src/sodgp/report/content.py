@@ -200,7 +200,7 @@ def cross_validated(
             "the model was fitted with noise_variance, which the folds would lack: leave cv out, and evaluate the model"
             " on rows held out."
         )
-    truth = observed(model, X, y)
+    truth = observed(model, X, y, by_name=targets is None)
     rows = np.asarray(X, dtype=np.float64)
     if isinstance(cv, bool) or not isinstance(cv, int | np.integer) or not 2 <= cv <= len(rows) // 2:
         raise ConfigurationError(f"cv must be an integer from 2 to half of the {len(rows)} rows, not {cv!r}.")

@@ -80,8 +80,8 @@ def outside_training(model: DeepGPRegressor, X: FloatArray) -> NDArray[np.bool_]
     ndarray of bool, shape [N]
     """
     anchors = subset_inputs(model)
-    margin = np.where(model._x_scaler.var_ > 0, model._x_scaler.scale_, 0.0)
-    tiny = 1e-9 * (1.0 + np.abs(model._x_scaler.mean_))
+    margin = np.where(model._x_seen.var_ > 0, model._x_seen.scale_, 0.0)
+    tiny = 1e-9 * (1.0 + np.abs(model._x_seen.mean_))
     low, high = anchors.min(0) - margin - tiny, anchors.max(0) + margin + tiny
     beyond = np.less(X, low) | np.greater(X, high)
     return np.asarray(beyond.any(1))
