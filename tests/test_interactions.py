@@ -52,7 +52,7 @@ def test_known_noise_for_all_replicates_or_none():
 
 
 def test_a_warm_start_says_that_the_known_noise_is_missing():
-    model = DeepGPRegressor(warm_start=True, **QUICK).fit(X, Y, np.full(40, 0.1))
+    model = DeepGPRegressor(warm_start=True, **QUICK).fit(X, Y, noise_variance=np.full(40, 0.1))
     with pytest.raises(ConfigurationError, match="noise_variance where it had one"):
         model.fit(X, Y)
 

@@ -171,8 +171,8 @@ def test_several_at_once_are_each_alone():
     models = [DeepGPRegressor(**OPTIONS | {"max_iter": 10, "random_state": seed}) for seed in (0, 1)]
     sets = [(X, Y, NOISE), (X, -Y, 2 * NOISE)]
     fit_replicates(models, sets)
-    for model, values in zip(models, sets, strict=True):
-        alone = DeepGPRegressor(**model.get_params()).fit(*values)
+    for model, (rows, targets, noise) in zip(models, sets, strict=True):
+        alone = DeepGPRegressor(**model.get_params()).fit(rows, targets, noise_variance=noise)
         assert_allclose(model.predict(X), alone.predict(X), rtol=1e-5, atol=1e-6)
     restarts = DeepGPRegressor(**OPTIONS | {"max_iter": 3, "n_restarts": 2}).fit(X, Y, noise_variance=NOISE)
     assert restarts.model_.has_known_noise

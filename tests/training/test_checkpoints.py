@@ -400,10 +400,10 @@ def test_a_warm_start_and_known_noise_go_on_too(tmp_path, monkeypatch, known):
         Stop(patch, 3)
         with pytest.raises(Stop.Cut):
             model.fit(X, Y, noise_variance=known)
-    assert bits(model.fit(X, Y, known, resume=True)) == expected
+    assert bits(model.fit(X, Y, noise_variance=known, resume=True)) == expected
     if known is not None:
         with pytest.raises(CheckpointError, match="noise_variance differs"):
-            fitted(tmp_path).fit(X, Y, np.linspace(0.03, 0.05, 40), resume=True)
+            fitted(tmp_path).fit(X, Y, noise_variance=np.linspace(0.03, 0.05, 40), resume=True)
 
 
 def test_a_file_that_the_system_cuts_short_is_no_checkpoint(tmp_path):

@@ -325,7 +325,7 @@ def _plain(value: Any, spread: float) -> str:
     >>> _plain(151.0, 81.0), _plain(0.0123456, 0.005), _plain(1234567.0, 1e5), _plain(3e12, 1e11)
     ('151.0', '0.01235', '1,234,567', '3e+12')
     >>> _plain(1.7e9 + 123456.0, 1e5)
-    '1.7001235e+09'
+    '1.700123e+09'
     """
     number = float(value)
     decimals = 2 if spread <= 0 else int(np.clip(2 - np.floor(np.log10(spread)), -300, 12))
