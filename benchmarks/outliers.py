@@ -14,10 +14,11 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.accuracy.cells import DATA_SETS, parts
-from sodgp import DeepGPRegressor, metrics
-from sodgp.bench.machine import origin
+from sodgp import DeepGPRegressor
+from sodgp.predictive import metrics
+from benchmarks.paper.machine import origin
 from sodgp.data import load
-from sodgp.validation import resolve_device
+from sodgp.system.validation import resolve_device
 
 _RESULTS = Path(__file__).parent / "results" / "outliers.json"
 # None is the default, 1 / (N + 1).

@@ -20,11 +20,11 @@ import numpy as np
 from benchmarks.accuracy.cells import DATA_SETS, parts
 from benchmarks.members import N_MEMBERS, Scores, note
 from sodgp import DeepGPRegressor
-from sodgp.bench.machine import origin
+from benchmarks.paper.machine import origin
 from sodgp.data import load
-from sodgp.pooling import pooled_mixture
-from sodgp.replicates import fit_replicates
-from sodgp.validation import resolve_device
+from sodgp.estimator.pooling import pooled_mixture
+from sodgp.estimator.many import fit_replicates
+from sodgp.system.validation import resolve_device
 
 _RESULTS = Path(__file__).parent / "results" / "spreads.json"
 SPREADS = tuple(round(0.7 + 0.02 * step, 2) for step in range(16))

@@ -113,7 +113,7 @@ def save(figure: Figure, path: Path) -> None:
 
 def step(path: Path) -> None:
     """The picture of ``sodgp demo``."""
-    from sodgp.demo import run
+    from sodgp.cli.demo import run
 
     with tempfile.TemporaryDirectory() as folder:
         run(Path(folder))

@@ -17,8 +17,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from sodgp.bench.cells import Cell, read_cells, row_label
-from sodgp.bench.table import Entry, Number, build, paper_numbers, row_order, summarise
+from benchmarks.paper.cells import Cell, read_cells, row_label
+from benchmarks.paper.table import Entry, Number, build, paper_numbers, row_order, summarise
 
 ROOT = Path(__file__).resolve().parents[1]
 # The benchmarks are not installed.
@@ -331,7 +331,7 @@ def _unbroken(table: str) -> str:
 
 def draw() -> None:
     """The pictures."""
-    from sodgp.bench.plot import curves_figure, rmse_figure, save_figure
+    from benchmarks.paper.plot import curves_figure, rmse_figure, save_figure
 
     cells = paper_cells()
     save_figure(rmse_figure(cells), IMAGES / "results-rmse.png")

@@ -13,7 +13,7 @@ from gpytorch.kernels import Kernel, PeriodicKernel, RBFKernel, ScaleKernel
 from gpytorch.priors import LogNormalPrior
 
 from sodgp import DeepGPRegressor
-from sodgp.metrics import nlpp
+from sodgp.predictive.metrics import nlpp
 
 
 def season_and_trend(input_dim: int) -> Kernel:

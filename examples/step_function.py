@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 
 from sodgp import DeepGPRegressor
 from sodgp.data import step
-from sodgp.metrics import scores
+from sodgp.predictive.metrics import scores
 from sodgp.plots import plot_fit
 
 

@@ -9,11 +9,11 @@ import sys
 
 import pytest
 
-from sodgp import allocator
+from sodgp.system import allocator
 
 MAPPED = """
 import ctypes, resource, torch
-from sodgp.allocator import keep_freed_memory
+from sodgp.system.allocator import keep_freed_memory
 
 def mapped(rounds=10):
     before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt

@@ -12,7 +12,7 @@ from benchmarks.accuracy.variants import VARIANTS, Variant
 
 from sodgp.data import DataSet, paper_split
 from sodgp.errors import NumericalError
-from sodgp.pooling import usual_spread
+from sodgp.estimator.pooling import usual_spread
 
 
 @pytest.fixture

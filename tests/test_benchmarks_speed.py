@@ -30,7 +30,7 @@ from benchmarks.speed.profile import tally
 from benchmarks.speed.report import disturbances, kernels, markdown, ratios, summary
 from benchmarks.speed.shapes import DEFAULT_SHAPES, SHAPES, synthetic_data
 
-from sodgp.bench.tutorial import TutorialDeepGP
+from benchmarks.paper.tutorial import TutorialDeepGP
 from sodgp.inference.dsvi import DoublyStochastic
 from sodgp.inference.sod import SubsetOfData
 from sodgp.training.run import Settings, fit

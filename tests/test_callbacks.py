@@ -9,7 +9,7 @@ import pytest
 from sklearn.base import clone
 
 from sodgp import DeepGPRegressor
-from sodgp.callbacks import EarlyStopping, MLflow, TensorBoard
+from sodgp.training.callbacks import EarlyStopping, MLflow, TensorBoard
 from sodgp.errors import ConfigurationError, InputError, NumericalWarning, SodgpWarning
 from sodgp.training.history import TrainingState
 

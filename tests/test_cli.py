@@ -17,7 +17,8 @@ import pytest
 from cli_runner import run
 
 import sodgp
-from sodgp import DeepGPEnsemble, DeepGPRegressor, terminal
+from sodgp import DeepGPEnsemble, DeepGPRegressor
+from sodgp.system import progress as terminal
 from sodgp.cli.tables import refuse_unusable
 from sodgp.errors import InputError, NumericalError, ResourceError
 from sodgp.training.history import TrainingState

@@ -13,19 +13,19 @@ import torch
 from typer.main import get_command
 
 from sodgp import DeepGPRegressor
-from sodgp.architecture import Initialization
+from sodgp.model.architecture import Initialization
 from sodgp.cli import app
 from sodgp.cli.config import read_config
 from sodgp.cli.group import ExitCode
 from sodgp.cli.options import FLAG, INFERENCES, KERNELS, NO_FLAG, OPTIONS, SUBSETS, as_arguments
-from sodgp.configuration import _METHODS
-from sodgp.efforts import EFFORTS
+from sodgp.estimator.options.configuration import _METHODS
+from sodgp.estimator.options.efforts import EFFORTS
 from sodgp.errors import ConfigurationError
-from sodgp.kernels import KERNEL_NAMES
-from sodgp.linalg import Jitter
-from sodgp.pooling import usual_spread
-from sodgp.subset import SELECTORS, KMeans
-from sodgp.subset.auto import Auto
+from sodgp.kernels.make import KERNEL_NAMES
+from sodgp.linalg.cholesky import Jitter
+from sodgp.estimator.pooling import usual_spread
+from sodgp.selectors import SELECTORS, KMeans
+from sodgp.selectors.auto import Auto
 
 DOCS = Path(__file__).parents[1] / "docs"
 DEFAULTS = {name: p.default for name, p in inspect.signature(DeepGPRegressor).parameters.items()}

@@ -4,12 +4,12 @@ import pytest
 import torch
 
 from sodgp import DeepGPRegressor
-from sodgp.architecture import Initialization
-from sodgp.configuration import Configuration
+from sodgp.model.architecture import Initialization
+from sodgp.estimator.options.configuration import Configuration
 from sodgp.errors import ConfigurationError, NumericalWarning, SubsetSizeWarning
 from sodgp.inference.dsvi import DoublyStochastic
 from sodgp.inference.sghmc import StochasticGradientHMC
-from sodgp.linalg import Jitter
+from sodgp.linalg.cholesky import Jitter
 
 
 def configuration(**options):

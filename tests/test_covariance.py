@@ -15,7 +15,7 @@ from gpytorch.kernels import (
     ScaleKernel,
 )
 
-from sodgp.covariance import covariance, is_captureable, variance
+from sodgp.kernels.dense import covariance, is_captureable, variance
 
 KERNELS = {
     "rbf": lambda b: RBFKernel(batch_shape=b),

@@ -8,11 +8,13 @@ import pytest
 import torch
 from cuda_on_threads import build, needs_a_compiler, pointer
 
-from sodgp import cuda_factor, factor, nvrtc
-from sodgp.cuda_factor import LARGEST, THREADS, agrees, factor_pair, fits
+from sodgp.linalg.cuda import factor as cuda_factor
+from sodgp.linalg import factor
+from sodgp.linalg.cuda import nvrtc
+from sodgp.linalg.cuda.factor import LARGEST, THREADS, agrees, factor_pair, fits
 from sodgp.errors import CholeskyError
-from sodgp.factor import factorise
-from sodgp.linalg import Climbs, Jitter, counting, inverse_triangular
+from sodgp.linalg.factor import factorise
+from sodgp.linalg.cholesky import Climbs, Jitter, counting, inverse_triangular
 
 SOURCE = cuda_factor._SOURCE
 TOLERANCE = {torch.float64: 1e-12, torch.float32: 1e-4}
@@ -106,8 +108,9 @@ def test_without_the_compiler_library_there_is_no_kernel(monkeypatch):
 # In a process of its own: the tests' run-time check of shapes cannot be compiled.
 PROGRAM = """
     import torch
-    from sodgp import cuda_factor, factor
-    from sodgp.linalg import Jitter
+    from sodgp.linalg.cuda import factor as cuda_factor
+    from sodgp.linalg import factor
+    from sodgp.linalg.cholesky import Jitter
 
     class OnCuda:  # what `fits` asks of a tensor, of one on the processor
         def __init__(self, K):

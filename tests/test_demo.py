@@ -9,7 +9,7 @@ import pytest
 import torch
 from cli_runner import run
 
-from sodgp import demo
+from sodgp.cli import demo
 
 
 def test_demo_prints_a_table_and_writes_the_picture(tmp_path, capsys):

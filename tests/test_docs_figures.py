@@ -9,8 +9,8 @@ import matplotlib
 import pytest
 import torch
 
-from sodgp.architecture import Architecture
-from sodgp.inference.base import TrainingSet
+from sodgp.model.architecture import Architecture
+from sodgp.inference.contract import TrainingSet
 from sodgp.inference.dsvi import DoublyStochastic
 from sodgp.inference.mean_field import MeanField
 from sodgp.inference.sod import SubsetOfData

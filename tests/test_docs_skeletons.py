@@ -10,14 +10,14 @@ import pytest
 import torch
 
 from sodgp import DeepGPRegressor
-from sodgp.architecture import Architecture
+from sodgp.model.architecture import Architecture
 from sodgp.data import step
-from sodgp.draws import FreshDraws, SharedDraws
+from sodgp.linalg.draws import FreshDraws, SharedDraws
 from sodgp.errors import ConfigurationError
-from sodgp.inference.base import Batch, Inference, TrainingSet
+from sodgp.inference.contract import Batch, Inference, TrainingSet
 from sodgp.inference.dsvi import DoublyStochastic
 from sodgp.layers.means import linear_weights
-from sodgp.subset import Selector
+from sodgp.selectors import Selector
 from sodgp.training.run import Settings, fit
 from sodgp.training.stacking import Problem
 

@@ -4,7 +4,7 @@ import math
 
 import torch
 
-from sodgp.draws import Draws, FreshDraws, SharedDraws
+from sodgp.linalg.draws import Draws, FreshDraws, SharedDraws
 
 
 def generator(seed):

@@ -12,7 +12,7 @@ from sklearn.utils import check_random_state
 from sodgp import DeepGPRegressor
 from sodgp.errors import ConfigurationError, InputError, NumericalError
 from sodgp.layers.subset import COUPLINGS
-from sodgp.summary import target_names
+from sodgp.estimator.describe import target_names
 
 RNG = np.random.default_rng(0)
 X = RNG.standard_normal((40, 2))
@@ -89,7 +89,7 @@ def test_how_many_draws_are_taken_at_once_changes_no_law(inference, n_layers, mo
     options |= {"n_layers": n_layers, "max_iter": 20, "n_predict_samples": 400, "random_state": 0}
     model = DeepGPRegressor(inference=inference, **options).fit(X, Y)
     together, covariance = model.predict(X[:3], return_cov=True)
-    monkeypatch.setattr("sodgp.prediction._JOINT_ENTRIES", 1)
+    monkeypatch.setattr("sodgp.estimator.predict._JOINT_ENTRIES", 1)
     alone, other = model.predict(X[:3], return_cov=True)
     assert_allclose(alone, together, rtol=0, atol=0.15 * np.sqrt(covariance.max()))
     assert_allclose(other, covariance, rtol=0, atol=0.2 * covariance.max())

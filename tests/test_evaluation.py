@@ -1,4 +1,4 @@
-"""Scores with intervals: equal to those of `sodgp.metrics`, and with the coverage that bootstrap intervals promise."""
+"""Scores with intervals: equal to those of `sodgp.predictive.metrics`, and with the coverage that bootstrap intervals promise."""
 
 from __future__ import annotations
 
@@ -9,9 +9,11 @@ import torch
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LinearRegression
 
-from sodgp import DeepGPEnsemble, DeepGPRegressor, evaluation, metrics
+from sodgp import DeepGPEnsemble, DeepGPRegressor
+from sodgp.evaluation import scores as evaluation
+from sodgp.predictive import metrics
 from sodgp.errors import InputError
-from sodgp.evaluation import Evaluation, evaluate, joined, observed
+from sodgp.evaluation.scores import Evaluation, evaluate, joined, observed
 from sodgp.report import held_out
 
 rng = np.random.default_rng(0)

@@ -8,7 +8,7 @@ from sklearn.base import clone
 
 from sodgp import DeepGPEnsemble, DeepGPRegressor
 from sodgp.errors import ConfigurationError, InputError
-from sodgp.replicates import fit_replicates
+from sodgp.estimator.many import fit_replicates
 
 SETS = []
 for seed in range(3):

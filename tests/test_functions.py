@@ -5,8 +5,8 @@ import pytest
 import torch
 
 from sodgp import DeepGPRegressor
-from sodgp.draws import FreshDraws
-from sodgp.functions import draws_subset_first, joint_moments
+from sodgp.linalg.draws import FreshDraws
+from sodgp.inference.functions import draws_subset_first, joint_moments
 
 RNG = np.random.default_rng(0)
 X = RNG.uniform(-1, 1, (40, 2))

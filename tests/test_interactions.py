@@ -8,14 +8,14 @@ import pytest
 import torch
 
 from sodgp import DeepGPRegressor
-from sodgp.callbacks import EarlyStopping
+from sodgp.training.callbacks import EarlyStopping
 from sodgp.cli.tables import check_output
 from sodgp.errors import CheckpointWarning, ConfigurationError, InputError
-from sodgp.io import read_record, write_record
+from sodgp.system.container import read_record, write_record
 from sodgp.layers.floors import NOISE_FLOOR
-from sodgp.presets import paper
-from sodgp.replicates import fit_replicates
-from sodgp.resources import prediction_bytes
+from sodgp.estimator.presets import paper
+from sodgp.estimator.many import fit_replicates
+from sodgp.estimator.memory_budget import prediction_bytes
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(40, 2))

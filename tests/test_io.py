@@ -14,11 +14,13 @@ import torch
 from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 
-from sodgp import DeepGPEnsemble, DeepGPRegressor, atomic, io
-from sodgp.architecture import Initialization
+from sodgp import DeepGPEnsemble, DeepGPRegressor
+from sodgp.system import files as atomic
+from sodgp.system import container as io
+from sodgp.model.architecture import Initialization
 from sodgp.errors import ModelFileError, SodgpWarning
-from sodgp.io import FORMAT, JSON_NAME, TENSORS_NAME, Record, read_record, write_record
-from sodgp.subset import KMeans, Random
+from sodgp.system.container import FORMAT, JSON_NAME, TENSORS_NAME, Record, read_record, write_record
+from sodgp.selectors import KMeans, Random
 
 FIXTURE = Path(__file__).parent / "fixtures" / "model-v2-sod.sodgp"
 rng = np.random.default_rng(0)
@@ -151,7 +153,7 @@ def test_what_code_alone_could_restore_is_left_out(tmp_path):
             return torch.arange(size)
 
     model = fitted(callbacks=[lambda state: None], random_state=np.random.RandomState(0), subset=Mine())
-    with pytest.warns(SodgpWarning, match="not from sodgp.subset"):
+    with pytest.warns(SodgpWarning, match="not from sodgp.selectors"):
         model.save(tmp_path / "m")
     again = DeepGPRegressor.load(tmp_path / "m")
     assert (again.callbacks, again.random_state, again.subset) == (None, None, "kmeans")

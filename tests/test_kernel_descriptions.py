@@ -30,10 +30,10 @@ from gpytorch.priors import (
 )
 
 from sodgp import DeepGPRegressor
-from sodgp.covariance import covariance
+from sodgp.kernels.dense import covariance
 from sodgp.errors import ConfigurationError, ModelFileError
-from sodgp.kernel_descriptions import DescribedKernel, built, described
-from sodgp.kernels import make_kernel
+from sodgp.kernels.description import DescribedKernel, built, described
+from sodgp.kernels.make import make_kernel
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(30, 3))

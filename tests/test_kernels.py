@@ -6,7 +6,7 @@ from gpytorch.kernels import MaternKernel, MultitaskKernel, RBFKernel, RQKernel,
 from gpytorch.priors import GammaPrior
 
 from sodgp.errors import ConfigurationError
-from sodgp.kernels import KERNEL_NAMES, make_kernel
+from sodgp.kernels.make import KERNEL_NAMES, make_kernel
 
 BASES = {"rbf": RBFKernel, "matern12": MaternKernel, "matern32": MaternKernel, "matern52": MaternKernel, "rq": RQKernel}
 

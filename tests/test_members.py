@@ -12,7 +12,7 @@ import scipy.sparse
 from gpytorch.kernels import RBFKernel, ScaleKernel
 
 from sodgp import DeepGPEnsemble, DeepGPRegressor, fit_replicates
-from sodgp.efforts import EFFORTS, members_of
+from sodgp.estimator.options.efforts import EFFORTS, members_of
 from sodgp.errors import (
     CheckpointError,
     ConfigurationError,
@@ -23,12 +23,12 @@ from sodgp.errors import (
     ResourceError,
     SodgpWarning,
 )
-from sodgp.io import read_record, write_record
-from sodgp.pooling import pooled_covariance, pooled_draws, spread_of, usual_spread
-from sodgp.predictive import GaussianMixture
+from sodgp.system.container import read_record, write_record
+from sodgp.estimator.pooling import pooled_covariance, pooled_draws, spread_of, usual_spread
+from sodgp.predictive.mixture import GaussianMixture
 from sodgp.report.content import cross_validated, held_out
 from sodgp.report.measures import shared_rows
-from sodgp.summary import describe, noise_std
+from sodgp.estimator.describe import describe, noise_std
 
 RNG = np.random.default_rng(0)
 X = RNG.uniform(-1, 1, (40, 2))
@@ -346,7 +346,7 @@ def test_a_fit_that_failed_before_it_had_parameters_leaves_no_model(monkeypatch)
     def fails(*args, **kwargs):
         raise NumericalError("away.")
 
-    monkeypatch.setattr("sodgp.replicates.fit", fails)
+    monkeypatch.setattr("sodgp.estimator.many.fit", fails)
     with pytest.raises(NumericalError):
         model.fit(X, Y)
     assert not hasattr(model, "model_")
@@ -369,13 +369,13 @@ def test_a_prediction_leaves_the_members_as_they_are(three):
 
 def test_memory_is_asked_for_all_members_at_once(three, monkeypatch):
     asked = []
-    monkeypatch.setattr("sodgp.memory.require_memory", lambda needed, *_: asked.append(needed))
+    monkeypatch.setattr("sodgp.system.memory.require_memory", lambda needed, *_: asked.append(needed))
     three.predict_distribution(NEW)
     assert asked[0] == 32.0 * 3 * 50 * len(NEW)
 
 
 def test_too_little_memory_names_the_members(monkeypatch):
-    monkeypatch.setattr("sodgp.memory.available_memory", lambda *_: 1000)
+    monkeypatch.setattr("sodgp.system.memory.available_memory", lambda *_: 1000)
     with pytest.raises(ResourceError, match="fewer models at once"):
         make(n_members=2).fit(X, Y)
     with pytest.raises(ResourceError) as error:

@@ -9,9 +9,9 @@ import torch
 from scipy import stats
 from sklearn.metrics import root_mean_squared_error
 
-from sodgp import metrics
+from sodgp.predictive import metrics
 from sodgp.errors import InputError
-from sodgp.predictive import GaussianMixture
+from sodgp.predictive.mixture import GaussianMixture
 
 T, N = 5, 400
 

@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 from sodgp import DeepGPEnsemble, DeepGPRegressor
-from sodgp.io import FORMAT_VERSION
+from sodgp.system.container import FORMAT_VERSION
 
 FIXTURES = Path(__file__).parent / "fixtures"
 VERSIONS = range(1, FORMAT_VERSION + 1)

@@ -6,8 +6,8 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from sodgp import nvrtc
-from sodgp.nvrtc import Kernel, compile_source
+from sodgp.linalg.cuda import nvrtc
+from sodgp.linalg.cuda.nvrtc import Kernel, compile_source
 
 
 class Pair(ctypes.Structure):

@@ -5,7 +5,7 @@ import pytest
 
 from sodgp import DeepGPEnsemble, DeepGPRegressor
 from sodgp.errors import ConfigurationError, ModelFileError
-from sodgp.records import from_record, to_record
+from sodgp.estimator.files.records import from_record, to_record
 
 RNG = np.random.default_rng(0)
 X = RNG.uniform(-1, 1, (60, 2))

@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 from sodgp import DeepGPEnsemble, DeepGPRegressor, plots
 from sodgp.data import step
 from sodgp.errors import InputError
-from sodgp.evaluation import Evaluation, evaluate
+from sodgp.evaluation.scores import Evaluation, evaluate
 from sodgp.plots.calibration import chance_band
 from sodgp.training.history import History
 
@@ -98,7 +98,7 @@ def test_hidden_layers(model, ax):
 
 @pytest.mark.parametrize("options", [{"coupling": "marginal"}, {"coupling": "joint"}, {"inference": "dsvi"}])
 def test_hidden_draws_are_those_that_predictions_use(options):
-    from sodgp.draws import SharedDraws
+    from sodgp.linalg.draws import SharedDraws
     from sodgp.layers.subset import Points
 
     model = DeepGPRegressor(max_iter=3, subset_size=8, random_state=0, **options).fit(x[:, None], np.sign(x))

@@ -10,9 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import integrate, stats
 
-from sodgp import mixtures, predictive
+from sodgp.predictive import density as mixtures
+from sodgp.predictive import mixture as predictive
 from sodgp.errors import InputError
-from sodgp.predictive import GaussianMixture
+from sodgp.predictive.mixture import GaussianMixture
 
 T, N, P = 7, 11, 3
 

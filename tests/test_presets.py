@@ -5,7 +5,7 @@ import pytest
 from sklearn.base import clone
 
 from sodgp.errors import ConfigurationError
-from sodgp.presets import METHODS, SOURCES, paper
+from sodgp.estimator.presets import METHODS, SOURCES, paper
 
 TRAINING = {
     "max_iter": 20_000,

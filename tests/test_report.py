@@ -18,7 +18,7 @@ from cli_runner import run
 from sklearn.exceptions import NotFittedError
 
 from sodgp import DeepGPRegressor
-from sodgp.callbacks import EarlyStopping
+from sodgp.training.callbacks import EarlyStopping
 from sodgp.errors import ConfigurationError, InputError
 from sodgp.report import cross_validated, held_out, write_report
 from sodgp.report.measures import outside_training

@@ -9,11 +9,13 @@ import pytest
 import torch
 from numpy.testing import assert_allclose, assert_array_equal
 
-from sodgp import DeepGPEnsemble, DeepGPRegressor, memory, resources
+from sodgp import DeepGPEnsemble, DeepGPRegressor
+from sodgp.system import memory
+from sodgp.estimator import memory_budget as resources
 from sodgp.errors import ResourceError, SodgpError
 from sodgp.inference.sod import SubsetOfData
-from sodgp.replicates import training_memory
-from sodgp.row_laws import RowsGivenSubset
+from sodgp.estimator.many import training_memory
+from sodgp.inference.row_laws import RowsGivenSubset
 
 CPU = torch.device("cpu")
 RNG = np.random.default_rng(0)

@@ -10,10 +10,11 @@ import torch
 from gpytorch.kernels import Kernel, LinearKernel, RBFKernel, ScaleKernel
 from numpy.testing import assert_allclose, assert_array_equal
 
-from sodgp import DeepGPRegressor, row_laws
-from sodgp.draws import SharedDraws
+from sodgp import DeepGPRegressor
+from sodgp.inference import row_laws
+from sodgp.linalg.draws import SharedDraws
 from sodgp.errors import NumericalError
-from sodgp.row_laws import row_law
+from sodgp.inference.row_laws import row_law
 
 RNG = np.random.default_rng(0)
 X = RNG.uniform(-1, 1, (40, 2))
@@ -102,7 +103,7 @@ def test_one_subset_serves_all_chunks_and_further_predictions(drawn, monkeypatch
     model = fitted()
     drawn.clear()
     whole = model.predict(NEW, return_std=True)
-    monkeypatch.setattr("sodgp.resources.CHUNK_BYTES", 1)
+    monkeypatch.setattr("sodgp.estimator.memory_budget.CHUNK_BYTES", 1)
     for one, other in zip(model.predict(NEW, return_std=True), whole, strict=True):
         assert_allclose(one, other, rtol=0, atol=1e-12)
     model.predict(NEW[:1])

@@ -8,8 +8,8 @@ from numpy.testing import assert_array_equal
 
 from sodgp import DeepGPRegressor
 from sodgp.errors import ConfigurationError, InputError
-from sodgp.surroundings import cpu_threads
-from sodgp.validation import (
+from sodgp.system.torch_state import cpu_threads
+from sodgp.system.validation import (
     check_choice,
     check_fit_data,
     check_flag,

@@ -65,7 +65,7 @@ def check_content(wheel: Path) -> None:
     """Only the package and its metadata, with the marker that it is typed and the CUDA sources."""
     names = zipfile.ZipFile(wheel).namelist()
     strange = [name for name in names if not name.startswith(("sodgp/", "sodgp-"))]
-    missing = {"sodgp/py.typed", "sodgp/cuda_factor.cu", "sodgp/training/cuda_adam.cu"} - set(names)
+    missing = {"sodgp/py.typed", "sodgp/linalg/cuda/factor.cu", "sodgp/linalg/cuda/adam.cu"} - set(names)
     if strange or missing:
         raise SystemExit(f"the wheel holds {strange or 'no ' + ', '.join(missing)}")
 

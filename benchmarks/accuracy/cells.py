@@ -11,14 +11,15 @@ from typing import Any
 import numpy as np
 
 from benchmarks.accuracy.variants import VARIANTS
-from sodgp import DeepGPRegressor, metrics
-from sodgp.bench.machine import origin
+from sodgp import DeepGPRegressor
+from sodgp.predictive import metrics
+from benchmarks.paper.machine import origin
 from sodgp.data import load, paper_split
 from sodgp.errors import NumericalError
-from sodgp.predictive import GaussianMixture
-from sodgp.replicates import fit_replicates
-from sodgp.several import models_of
-from sodgp.validation import resolve_device
+from sodgp.predictive.mixture import GaussianMixture
+from sodgp.estimator.many import fit_replicates
+from sodgp.estimator.several import models_of
+from sodgp.system.validation import resolve_device
 
 DATA_SETS = ("boston", "energy", "concrete", "winered", "protein", "naval")
 STAGES = ("validation", "test")
@@ -56,7 +57,7 @@ def compute(cell: Cell, *, device: str, splits: int = N_SPLITS, compile: bool = 
     Returns
     -------
     dict
-        Every score of `sodgp.metrics.scores` as a list over the splits, and those of the first member alone under
+        Every score of `sodgp.predictive.metrics.scores` as a list over the splits, and those of the first member alone under
         ``one_member``; ``seconds`` for all of them. A variant that failed has ``error`` instead.
     """
     variant = VARIANTS[cell.variant]

@@ -6,10 +6,10 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from sodgp import DeepGPRegressor
-from sodgp.architecture import Initialization
-from sodgp.bench.protocol import plain
-from sodgp.efforts import EFFORTS, members_of
-from sodgp.pooling import spread_of
+from sodgp.model.architecture import Initialization
+from benchmarks.paper.protocol import plain
+from sodgp.estimator.options.efforts import EFFORTS, members_of
+from sodgp.estimator.pooling import spread_of
 
 
 @dataclass(frozen=True)

@@ -136,7 +136,7 @@ def trained(how: str, case: str, folder: str | None, changes: dict[str, Any], *,
 
 def whole_checkpoints(folder: str) -> list[dict[str, Any]]:
     """Every checkpoint in the folder, read and checked: its name and iteration."""
-    from sodgp.training.checkpoints import CheckpointFolder, _read
+    from sodgp.training.checkpoint.folder import CheckpointFolder, _read
 
     found = []
     for file in CheckpointFolder(folder).files():

@@ -16,7 +16,7 @@ import torch
 from safetensors.torch import load as from_bytes
 from safetensors.torch import save as to_bytes
 
-from sodgp import io
+from sodgp.system import container as io
 
 Rng = np.random.Generator
 Mutation = Callable[[Rng, bytes], bytes]

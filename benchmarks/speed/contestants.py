@@ -12,7 +12,7 @@ from benchmarks.speed.floor import floor_step
 from benchmarks.speed.ours import our_replicated_step, our_step
 from benchmarks.speed.peers import gpytorch_step
 from benchmarks.speed.shapes import Shape
-from sodgp.inference.base import Inference, TrainingSet
+from sodgp.inference.contract import Inference, TrainingSet
 from sodgp.inference.dsvi import DoublyStochastic
 from sodgp.inference.sod import SubsetOfData
 

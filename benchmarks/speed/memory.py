@@ -18,7 +18,7 @@ import torch
 
 from benchmarks.speed.contestants import StepFunction, contestants
 from benchmarks.speed.shapes import SHAPES, Shape, synthetic_data
-from sodgp.inference.base import TrainingSet
+from sodgp.inference.contract import TrainingSet
 
 # The second step has all of Adam's state beside it.
 _STEPS = 2

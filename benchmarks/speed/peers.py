@@ -1,4 +1,4 @@
-"""GPyTorch's own deep GP (`sodgp.bench.tutorial`), trained as its tutorial does.
+"""GPyTorch's own deep GP (`benchmarks.paper.tutorial`), trained as its tutorial does.
 
 Only the data type (float64) and the way to a batch differ: rows
 are looked up in one tensor, which is faster than the tutorial's ``DataLoader``.
@@ -15,8 +15,8 @@ from torch import Tensor
 
 from benchmarks.speed.ours import LEARNING_RATE
 from benchmarks.speed.shapes import DTYPE, Shape
-from sodgp.bench.tutorial import TutorialDeepGP
-from sodgp.inference.base import TrainingSet
+from benchmarks.paper.tutorial import TutorialDeepGP
+from sodgp.inference.contract import TrainingSet
 from sodgp.training.batches import Batcher
 
 

@@ -17,8 +17,8 @@ import torch
 from benchmarks.speed.machine import describe_machine, git_commit
 from benchmarks.speed.measure import Timing, interleaved_rounds, warm_up
 from sodgp import DeepGPRegressor
-from sodgp.bench.tutorial import TutorialDeepGP
-from sodgp.draws import SharedDraws
+from benchmarks.paper.tutorial import TutorialDeepGP
+from sodgp.linalg.draws import SharedDraws
 
 N_INPUTS, N_LAYERS, SIZE, N_SAMPLES = 8, 3, 100, 50
 ROWS = (1, 100, 1_000, 10_000)

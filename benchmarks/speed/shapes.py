@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from sodgp.inference.base import TrainingSet
+from sodgp.inference.contract import TrainingSet
 
 DTYPE = torch.float64
 

@@ -16,7 +16,7 @@ from benchmarks.subsets.cells import DATA_SETS, SIZES, Cell, Settings, compute, 
 from benchmarks.subsets.report import draw, markdown
 from benchmarks.subsets.timing import ROWS, selection_times
 from sodgp.errors import SodgpError
-from sodgp.subset import SELECTORS
+from sodgp.selectors import SELECTORS
 
 _RESULTS = Path(__file__).resolve().parents[1] / "results" / "subsets"
 

@@ -14,7 +14,7 @@ import numpy as np
 from sodgp import DeepGPRegressor
 from sodgp.data import load, paper_split
 from sodgp.errors import NumericalError
-from sodgp.replicates import fit_replicates
+from sodgp.estimator.many import fit_replicates
 
 DATA_SETS = ("boston", "energy", "concrete", "winered", "protein")
 SIZES = (25, 50, 100, 200)

@@ -23,7 +23,7 @@ class Markdown(Extension):
 def markdown(text: str) -> str:
     r"""Formulas, literal blocks, roles, tables and references of one docstring.
 
-    >>> markdown("Sum::\n\n    a + b\n\nSee :class:`~sodgp.model.DeepGP`.")
+    >>> markdown("Sum::\n\n    a + b\n\nSee :class:`~sodgp.model.deep_gp.DeepGP`.")
     'Sum:\n\n    a + b\n\nSee `DeepGP`.'
     >>> markdown(".. math:: a\n     + b")
     '```math\na\n+ b\n```'

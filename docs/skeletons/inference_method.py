@@ -15,12 +15,12 @@ import torch
 from torch import Tensor
 from torch.distributions import Normal
 
-from sodgp.architecture import Architecture
-from sodgp.draws import Draws
-from sodgp.inference.base import Batch, Terms, TrainingSet, with_log_prior
+from sodgp.model.architecture import Architecture
+from sodgp.linalg.draws import Draws
+from sodgp.inference.contract import Batch, Terms, TrainingSet, with_log_prior
 from sodgp.inference.dsvi import inducing_layers
 from sodgp.layers.subset import Points
-from sodgp.model import DeepGP
+from sodgp.model.deep_gp import DeepGP
 
 
 @dataclass(frozen=True)

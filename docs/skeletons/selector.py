@@ -12,7 +12,7 @@ from gpytorch.kernels import Kernel
 from jaxtyping import Float, Int64
 from torch import Generator, Tensor
 
-from sodgp.subset.base import all_rows, check_request
+from sodgp.selectors.base import all_rows, check_request
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class FarthestFirst:
         kernel: Kernel | None,
         generator: Generator,
     ) -> Int64[Tensor, " M"]:
-        """Pick `size` rows in the order chosen; see `sodgp.subset.Selector` for the arguments."""
+        """Pick `size` rows in the order chosen; see `sodgp.selectors.Selector` for the arguments."""
         # 1. The common checks, with the common messages.
         check_request(X, y, size)
         if size >= len(X):

@@ -11,20 +11,20 @@ import importlib.util
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from sodgp.ensembles import DeepGPEnsemble
-    from sodgp.estimators import DeepGPRegressor
-    from sodgp.predictive import GaussianMixture
-    from sodgp.replicates import fit_replicates
+    from sodgp.estimator.ensembles import DeepGPEnsemble
+    from sodgp.estimator.regressor import DeepGPRegressor
+    from sodgp.predictive.mixture import GaussianMixture
+    from sodgp.estimator.many import fit_replicates
 
 __version__ = "0.1.0"
 __all__ = ["DeepGPEnsemble", "DeepGPRegressor", "GaussianMixture", "__version__", "fit_replicates"]
 
 # Name -> module that defines it.
 _HOMES = {
-    "DeepGPEnsemble": "ensembles",
-    "DeepGPRegressor": "estimators",
-    "GaussianMixture": "predictive",
-    "fit_replicates": "replicates",
+    "DeepGPEnsemble": "estimator.ensembles",
+    "DeepGPRegressor": "estimator.regressor",
+    "GaussianMixture": "predictive.mixture",
+    "fit_replicates": "estimator.many",
 }
 
 

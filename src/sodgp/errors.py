@@ -46,7 +46,7 @@ class InputError(SodgpError, ValueError):
 
     Examples
     --------
-    >>> from sodgp.metrics import rmse
+    >>> from sodgp.predictive.metrics import rmse
     >>> rmse([1.0, float("nan")], [1.0, 2.0])
     Traceback (most recent call last):
     sodgp.errors.InputError: y has 1 value(s) that are missing (NaN), the first nan at index [1]
@@ -70,7 +70,7 @@ class ConfigurationError(SodgpError, ValueError):
 
     Examples
     --------
-    >>> from sodgp.subset import get_selector
+    >>> from sodgp.selectors import get_selector
     >>> get_selector("kmean")
     Traceback (most recent call last):
     sodgp.errors.ConfigurationError: Unknown subset selector 'kmean'; choose one of 'kmeans', ...
@@ -120,7 +120,7 @@ class CholeskyError(NumericalError):
     Examples
     --------
     >>> import torch
-    >>> from sodgp.linalg import Jitter, cholesky
+    >>> from sodgp.linalg.cholesky import Jitter, cholesky
     >>> try:
     ...     cholesky(-torch.eye(3, dtype=torch.float64), Jitter(), layer=2)
     ... except CholeskyError as error:

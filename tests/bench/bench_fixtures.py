@@ -9,7 +9,7 @@ import numpy as np
 import platformdirs
 import pytest
 
-from sodgp.bench.cells import Cell, Key
+from benchmarks.paper.cells import Cell, Key
 from sodgp.data import canonical_csv
 from sodgp.data.catalogue import CATALOGUE, Entry
 

@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 from bench_fixtures import make_cell
 
-from sodgp.bench.cells import Key, differences, need_cells, read_cell, read_cells, refuse_to_mix
+from benchmarks.paper.cells import Key, differences, need_cells, read_cell, read_cells, refuse_to_mix
 from sodgp.errors import ConfigurationError, InputError
 
 WITHOUT_OPTIONS = (
@@ -38,7 +38,7 @@ def test_a_failed_write_leaves_what_was_there(tmp_path, monkeypatch):
         path.write_bytes(content[:40])
         raise OSError("disk full")
 
-    monkeypatch.setattr("sodgp.atomic.write_bytes", half)
+    monkeypatch.setattr("sodgp.system.files.write_bytes", half)
     for split in (0, 1):
         with pytest.raises(InputError, match=r"could not be written.*disk full"):
             make_cell("energy", "SoD", 2, split, 9.9).write(tmp_path)

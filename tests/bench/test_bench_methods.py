@@ -11,12 +11,12 @@ import pytest
 from bench_fixtures import tiny  # noqa: F401 (a fixture for every test here)
 
 from sodgp import DeepGPRegressor
-from sodgp.bench.cells import Key
-from sodgp.bench.history import Recorder
-from sodgp.bench.methods import compute
-from sodgp.bench.protocol import Request
-from sodgp.bench.splits import Split
-from sodgp.bench.unfinished import FOLDER, forget, kept
+from benchmarks.paper.cells import Key
+from benchmarks.paper.history import Recorder
+from benchmarks.paper.methods import compute
+from benchmarks.paper.protocol import Request
+from benchmarks.paper.splits import Split
+from benchmarks.paper.unfinished import FOLDER, forget, kept
 from sodgp.data import load
 from sodgp.errors import CheckpointError, CheckpointWarning, NumericalError
 
@@ -85,7 +85,7 @@ def test_a_stopped_fit_is_no_result(monkeypatch):
     def stop(state):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("sodgp.bench.methods.Recorder.__call__", lambda self, state: stop(state))
+    monkeypatch.setattr("benchmarks.paper.methods.Recorder.__call__", lambda self, state: stop(state))
     with pytest.raises(KeyboardInterrupt):
         cells_of("SoD")
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sodgp import DeepGPRegressor, presets
-from sodgp.bench.cells import Key
-from sodgp.bench.protocol import METHODS, PAPER_METHODS, Request, numbers
-from sodgp.configuration import Configuration
+from sodgp import DeepGPRegressor
+from sodgp.estimator import presets
+from benchmarks.paper.cells import Key
+from benchmarks.paper.protocol import METHODS, PAPER_METHODS, Request, numbers
+from sodgp.estimator.options.configuration import Configuration
 from sodgp.data import DataSet
 from sodgp.errors import ConfigurationError
 

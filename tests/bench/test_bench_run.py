@@ -15,12 +15,12 @@ import cli_runner
 import pytest
 from bench_fixtures import make_cell, tiny  # noqa: F401 (a fixture for every test here)
 
-from sodgp.bench import methods
-from sodgp.bench.cells import read_cells
-from sodgp.bench.display import Display
-from sodgp.bench.protocol import Request
-from sodgp.bench.run import Options, run
-from sodgp.bench.unfinished import FOLDER
+from benchmarks.paper import methods
+from benchmarks.paper.cells import read_cells
+from benchmarks.paper.display import Display
+from benchmarks.paper.protocol import Request
+from benchmarks.paper.run import Options, run
+from benchmarks.paper.unfinished import FOLDER
 from sodgp.errors import ConfigurationError, InputError, NumericalError, ResourceError, SodgpError
 
 QUICK = Options(device="cpu", history_every=0)
@@ -158,7 +158,7 @@ def test_two_protocols_begun_together_do_not_share_a_folder(tmp_path, monkeypatc
 def test_no_checkpoint_outlives_its_cells(tmp_path, monkeypatch):
     out = tmp_path / "r"
     with monkeypatch.context() as patched:
-        patched.setattr("sodgp.bench.cells.Cell.write", stop)
+        patched.setattr("benchmarks.paper.cells.Cell.write", stop)
         with pytest.raises(KeyboardInterrupt):
             run(request(splits=[0, 1]), out, Options(device="cpu", replicates=True))
     assert (out / FOLDER).exists()
@@ -186,7 +186,7 @@ def test_an_error_of_the_run_ends_the_processes(tmp_path, monkeypatch):
     def fails(self, cells):
         raise ConfigurationError(f"{cells[0].key} is not kept.")
 
-    monkeypatch.setattr("sodgp.bench.run._Runner._keep", fails)
+    monkeypatch.setattr("benchmarks.paper.run._Runner._keep", fails)
     # The exact GP is done at once; the other would take hours, and leaves a checkpoint.
     both = request(methods=["exact", "SoD"], layers=[4], splits=[0], iterations=10**7)
     with pytest.raises(ConfigurationError, match="exact GP split 0 is not kept"):
@@ -264,7 +264,7 @@ def test_workers_end_with_their_run_and_its_end_is_explained(tmp_path):
 
 
 def test_ctrl_c_says_that_nothing_is_lost(tmp_path, monkeypatch):
-    monkeypatch.setattr("sodgp.bench.run.run", stop)
+    monkeypatch.setattr("benchmarks.paper.run.run", stop)
     assert "The same command goes on where it was." in go("--data", "tiny", "--out", tmp_path, code=130).stderr
 
 

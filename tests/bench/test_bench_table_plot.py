@@ -10,9 +10,9 @@ import pytest
 from bench_fixtures import make_cell
 from cli_runner import run
 
-from sodgp.bench.html import page
-from sodgp.bench.plot import curves_figure, rmse_figure
-from sodgp.bench.table import Entry, Number, build, markdown, paper_numbers
+from benchmarks.paper.html import page
+from benchmarks.paper.plot import curves_figure, rmse_figure
+from benchmarks.paper.table import Entry, Number, build, markdown, paper_numbers
 from sodgp.errors import InputError
 
 
@@ -155,7 +155,7 @@ def test_a_table_that_cannot_be_written_is_printed_all_the_same(cells, tmp_path,
 
     for cell in cells:
         cell.write(tmp_path)
-    monkeypatch.setattr("sodgp.bench.command.write_text_whole", full)
+    monkeypatch.setattr("benchmarks.paper.command.write_text_whole", full)
     result = run("bench", "table", "--out", tmp_path)
     assert result.exit_code == 1
     assert result.stdout.startswith("## Test NLPP")

@@ -17,7 +17,8 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler
 
-from sodgp import DeepGPRegressor, resources
+from sodgp import DeepGPRegressor
+from sodgp.estimator import memory_budget as resources
 from sodgp.errors import InputError
 
 SIZES = {"subset_size": 8, "n_predict_samples": 6, "max_iter": 8}

@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sodgp.atomic import alone_in
+from sodgp.system.files import alone_in
 from sodgp.data import DataUnavailableError, canonical_csv, convert, load
 from sodgp.data.catalogue import CATALOGUE, Entry, Source
 from sodgp.data.download import transfer

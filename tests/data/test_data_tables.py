@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sodgp.data.tables import read_table, split_target
+from sodgp.tables.files import read_table, split_target
 from sodgp.errors import InputError, ResourceError
 
 pd = pytest.importorskip("pandas")
@@ -184,8 +184,8 @@ def test_a_small_packed_file_that_unpacks_to_more_than_fits_is_refused_before_it
     with gzip.open(path, "wb", compresslevel=9) as handle:
         handle.write(b"a,b\n" + b"0,0\n" * 10**6)
     assert path.stat().st_size < 10_000
-    monkeypatch.setattr("sodgp.memory.available_memory", lambda device=None: 10**6)
-    monkeypatch.setattr("sodgp.data.tables.available_memory", lambda device=None: 10**6)
+    monkeypatch.setattr("sodgp.system.memory.available_memory", lambda device=None: 10**6)
+    monkeypatch.setattr("sodgp.tables.files.available_memory", lambda device=None: 10**6)
     monkeypatch.setattr(pd, "read_csv", lambda *arguments, **options: pytest.fail("it was read"))
     with pytest.raises(ResourceError, match=r"t\.csv\.gz, unpacked, needs about .* GB"):
         read_table(path)
@@ -198,7 +198,7 @@ def test_a_parquet_file_that_does_not_fit_is_refused_before_it_is_read(tmp_path,
     pytest.importorskip("pyarrow")
     pd.DataFrame({"a": [0] * 10**5}).to_parquet(tmp_path / "t.parquet")
     assert (tmp_path / "t.parquet").stat().st_size < 10**4
-    monkeypatch.setattr("sodgp.memory.available_memory", lambda device=None: 10**5)
+    monkeypatch.setattr("sodgp.system.memory.available_memory", lambda device=None: 10**5)
     with pytest.raises(ResourceError, match=r"t\.parquet, unpacked, needs about .* GB"):
         read_table(tmp_path / "t.parquet")
 

@@ -16,9 +16,10 @@ import numpy as np
 import pytest
 from benchmarks.reliability import fuzz
 
-from sodgp import DeepGPRegressor, atomic
+from sodgp import DeepGPRegressor
+from sodgp.system import files as atomic
 from sodgp.errors import InputError, ModelFileError, NumericalError
-from sodgp.io import JSON_NAME, TENSORS_NAME
+from sodgp.system.container import JSON_NAME, TENSORS_NAME
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
 FOLDER, FILE = FIXTURES / "model-v2-sod-options", FIXTURES / "model-v2-sod.sodgp"
@@ -187,7 +188,7 @@ def test_a_write_that_fails_says_why(saved, monkeypatch):
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr("sodgp.io.write_bytes", full)
+        patch.setattr("sodgp.system.container.write_bytes", full)
         with pytest.raises(ModelFileError, match=r"No space left on device.*free space"):
             model.save(place)
     assert_intact(place, before)

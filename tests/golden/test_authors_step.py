@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 import torch
 
-from sodgp.inference.base import Batch, bound
+from sodgp.inference.contract import Batch, bound
 from sodgp.inference.sod import SubsetOfData, label_noise
 from sodgp.layers.means import HiddenMean
 from sodgp.layers.subset import Points, SubsetLayer
-from sodgp.linalg import Jitter
-from sodgp.model import DeepGP
+from sodgp.linalg.cholesky import Jitter
+from sodgp.model.deep_gp import DeepGP
 
 MODES = {"diag": "marginal", "full": "joint"}
 

@@ -12,7 +12,7 @@ from sklearn.preprocessing import StandardScaler
 
 from sodgp import DeepGPRegressor
 from sodgp.data import paper_split
-from sodgp.replicates import fit_replicates
+from sodgp.estimator.many import fit_replicates
 
 X, Y = load_diabetes(return_X_y=True)
 SPLITS = [paper_split(len(X), split) for split in range(3)]

@@ -9,7 +9,7 @@ import numpy as np
 
 from sodgp import DeepGPRegressor
 from sodgp.data import step
-from sodgp.replicates import fit_replicates
+from sodgp.estimator.many import fit_replicates
 
 SEEDS = range(5)
 GRID = np.linspace(-1.0, 1.0, 2001)[:, None]

@@ -12,16 +12,16 @@ from gpytorch.priors import GammaPrior
 from torch.distributions import MultivariateNormal, Normal
 
 from sodgp import DeepGPRegressor
-from sodgp.architecture import Architecture, Initialization
-from sodgp.draws import FreshDraws, SharedDraws
+from sodgp.model.architecture import Architecture, Initialization
+from sodgp.linalg.draws import FreshDraws, SharedDraws
 from sodgp.errors import ConfigurationError, InputError
-from sodgp.inference.base import Batch, TrainingSet, bound
+from sodgp.inference.contract import Batch, TrainingSet, bound
 from sodgp.inference.dsvi import DoublyStochastic
 from sodgp.inference.mean_field import MeanField
 from sodgp.layers.inducing import Moments
 from sodgp.layers.latent import expected_squared_error
 from sodgp.layers.subset import Points
-from sodgp.linalg import Jitter
+from sodgp.linalg.cholesky import Jitter
 
 NONE = torch.Size()
 HIDDEN = {"1 layer": [], "2 layers": [2], "3 layers": [2, 1], "wider": [3]}

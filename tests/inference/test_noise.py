@@ -8,11 +8,11 @@ import torch
 from torch.distributions import MultivariateNormal, Normal
 
 from sodgp import DeepGPRegressor
-from sodgp.draws import FreshDraws
+from sodgp.linalg.draws import FreshDraws
 from sodgp.errors import ConfigurationError
-from sodgp.inference.base import bound, expected_log_density, mixture_log_density
-from sodgp.replicates import fit_replicates
-from sodgp.summary import noise_std
+from sodgp.inference.contract import bound, expected_log_density, mixture_log_density
+from sodgp.estimator.many import fit_replicates
+from sodgp.estimator.describe import noise_std
 from sodgp.training.batches import Batcher
 
 

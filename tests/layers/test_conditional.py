@@ -6,7 +6,7 @@ from gpytorch.kernels import MaternKernel, RBFKernel, ScaleKernel
 
 from sodgp.errors import CholeskyError
 from sodgp.layers.conditional import condition
-from sodgp.linalg import Jitter
+from sodgp.linalg.cholesky import Jitter
 
 
 def randn(seed, *shape):

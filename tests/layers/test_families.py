@@ -9,7 +9,7 @@ from torch.distributions import MultivariateNormal, kl_divergence
 
 from sodgp.layers.conditional import condition
 from sodgp.layers.families import FAMILIES, Family
-from sodgp.linalg import Jitter
+from sodgp.linalg.cholesky import Jitter
 
 M, D, T = 4, 3, 5
 

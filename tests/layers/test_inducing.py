@@ -10,16 +10,16 @@ from gpytorch.kernels import RBFKernel, ScaleKernel
 from torch.distributions import MultivariateNormal, kl_divergence
 
 from sodgp import DeepGPRegressor
-from sodgp.architecture import Architecture
-from sodgp.draws import FreshDraws
-from sodgp.inference.base import Batch, TrainingSet, bound
+from sodgp.model.architecture import Architecture
+from sodgp.linalg.draws import FreshDraws
+from sodgp.inference.contract import Batch, TrainingSet, bound
 from sodgp.inference.dsvi import DoublyStochastic, inducing_start
 from sodgp.layers.inducing import InducingLayer
 from sodgp.layers.means import HiddenMean, linear_weights
 from sodgp.layers.subset import Points
-from sodgp.linalg import Jitter
-from sodgp.model import DeepGP
-from sodgp.subset.kmeans import KMeans
+from sodgp.linalg.cholesky import Jitter
+from sodgp.model.deep_gp import DeepGP
+from sodgp.selectors.kmeans import KMeans
 
 NONE = torch.Size()
 D_IN, SIZE, WIDTH = 2, 4, 3

@@ -3,10 +3,10 @@
 import pytest
 import torch
 
-from sodgp.factor import factorise
+from sodgp.linalg.factor import factorise
 from sodgp.layers import products
-from sodgp.layers.products import Gram, HiddenRows, OutputVariances, QuadraticTrace, SpreadRows, TotalRows
-from sodgp.linalg import Jitter
+from sodgp.linalg.products import Gram, HiddenRows, OutputVariances, QuadraticTrace, SpreadRows, TotalRows
+from sodgp.linalg.cholesky import Jitter
 
 M, B, D = 3, 4, 2
 SHAPES = {

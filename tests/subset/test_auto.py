@@ -7,10 +7,10 @@ import pytest
 import torch
 
 from sodgp import DeepGPRegressor
-from sodgp.configuration import Configuration
+from sodgp.estimator.options.configuration import Configuration
 from sodgp.errors import ConfigurationError
-from sodgp.subset import SELECTORS, GreedyVariance
-from sodgp.subset.auto import Auto
+from sodgp.selectors import SELECTORS, GreedyVariance
+from sodgp.selectors.auto import Auto
 
 RNG = np.random.default_rng(0)
 X = RNG.standard_normal((120, 2))

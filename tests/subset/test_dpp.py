@@ -8,10 +8,10 @@ import torch
 from gpytorch.kernels import RBFKernel
 from scipy.stats import chisquare
 
-from sodgp.covariance import covariance
+from sodgp.kernels.dense import covariance
 from sodgp.errors import ConfigurationError
-from sodgp.subset.dpp import DPP, log_elementary, sample_k_dpp, swap_chain
-from sodgp.subset.greedy_variance import GreedyVariance
+from sodgp.selectors.dpp import DPP, log_elementary, sample_k_dpp, swap_chain
+from sodgp.selectors.greedy_variance import GreedyVariance
 
 POINTS = torch.tensor([[0.0], [0.2], [0.9], [1.0], [1.8], [2.9]], dtype=torch.float64)
 

@@ -6,9 +6,9 @@ import torch
 from gpytorch.kernels import Kernel, LinearKernel, MaternKernel, RBFKernel, ScaleKernel
 from scipy.linalg.lapack import dpstrf
 
-from sodgp.covariance import covariance, variance
+from sodgp.kernels.dense import covariance, variance
 from sodgp.errors import ConfigurationError
-from sodgp.subset.greedy_variance import GreedyVariance
+from sodgp.selectors.greedy_variance import GreedyVariance
 
 
 def normal(*shape: int, seed: int = 0) -> torch.Tensor:
@@ -50,7 +50,7 @@ def test_traces_are_what_the_chosen_rows_leave(pool_size: int) -> None:
 def test_chunks_do_not_change_the_choice(monkeypatch: pytest.MonkeyPatch) -> None:
     X = normal(300, 3)
     whole = GreedyVariance(32).select_with_trace(X, 20)
-    monkeypatch.setattr("sodgp.subset.base.CHUNK_ELEMENTS", 1)
+    monkeypatch.setattr("sodgp.selectors.base.CHUNK_ELEMENTS", 1)
     parts = GreedyVariance(32).select_with_trace(X, 20)
     assert torch.equal(parts.indices, whole.indices)
     torch.testing.assert_close(parts.traces, whole.traces)

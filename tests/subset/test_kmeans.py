@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from sodgp.errors import ConfigurationError
-from sodgp.subset.kmeans import KMeans, distinct_rows, nearest_rows
+from sodgp.selectors.kmeans import KMeans, distinct_rows, nearest_rows
 
 
 def generator(seed: int = 0) -> torch.Generator:
@@ -40,7 +40,7 @@ def test_the_closest_centre_wins_a_contested_row() -> None:
 def test_chunks_do_not_change_the_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     X, centres = normal(1000, 2), normal(30, 2, seed=1)
     whole = nearest_rows(X, centres)
-    monkeypatch.setattr("sodgp.subset.base.CHUNK_ELEMENTS", 1)
+    monkeypatch.setattr("sodgp.selectors.base.CHUNK_ELEMENTS", 1)
     assert torch.equal(nearest_rows(X, centres), whole)
 
 

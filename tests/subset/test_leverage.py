@@ -5,9 +5,9 @@ import torch
 from gpytorch.kernels import MaternKernel, RBFKernel, ScaleKernel
 from scipy.stats import chisquare
 
-from sodgp.covariance import covariance
+from sodgp.kernels.dense import covariance
 from sodgp.errors import ConfigurationError
-from sodgp.subset.leverage import Leverage, _inclusion, recursive_scores
+from sodgp.selectors.leverage import Leverage, _inclusion, recursive_scores
 
 
 def generator(seed: int = 0) -> torch.Generator:

@@ -3,7 +3,7 @@ from __future__ import annotations
 import torch
 from scipy.stats import chisquare
 
-from sodgp.subset.random import Random
+from sodgp.selectors.random import Random
 
 
 def test_every_row_is_as_likely() -> None:

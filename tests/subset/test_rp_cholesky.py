@@ -7,9 +7,9 @@ import torch
 from gpytorch.kernels import RBFKernel
 from scipy.stats import chisquare
 
-from sodgp.covariance import covariance
+from sodgp.kernels.dense import covariance
 from sodgp.errors import ConfigurationError
-from sodgp.subset.rp_cholesky import RPCholesky
+from sodgp.selectors.rp_cholesky import RPCholesky
 
 
 def normal(*shape: int, seed: int = 0) -> torch.Tensor:

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sodgp.errors import ConfigurationError, InputError
-from sodgp.subset import SELECTORS, get_selector, select_each
+from sodgp.selectors import SELECTORS, get_selector, select_each
 
 NAMES = sorted(SELECTORS)
 

@@ -7,13 +7,13 @@ import torch
 from gpytorch.kernels import MaternKernel, RBFKernel, ScaleKernel
 from torch.distributions import MultivariateNormal, Normal, kl_divergence
 
-from sodgp.draws import FreshDraws
-from sodgp.inference.base import Batch, bound
+from sodgp.linalg.draws import FreshDraws
+from sodgp.inference.contract import Batch, bound
 from sodgp.inference.sod import SubsetOfData
 from sodgp.layers.means import HiddenMean
 from sodgp.layers.subset import Points, SubsetLayer
-from sodgp.linalg import Jitter
-from sodgp.model import DeepGP
+from sodgp.linalg.cholesky import Jitter
+from sodgp.model.deep_gp import DeepGP
 
 FAMILIES = ("whitened", "paper")
 COUPLINGS = ("ancestral", "marginal", "joint")

@@ -13,8 +13,8 @@ from gpytorch.variational import CholeskyVariationalDistribution, VariationalStr
 from helpers import NONE, by_hand, fresh, generator, matern12, maximise, randn, rbf, set_q
 from torch.distributions import MultivariateNormal
 
-from sodgp.architecture import Architecture
-from sodgp.inference.base import Batch, TrainingSet, bound
+from sodgp.model.architecture import Architecture
+from sodgp.inference.contract import Batch, TrainingSet, bound
 from sodgp.inference.dsvi import DoublyStochastic, collapsed_bound
 from sodgp.inference.mean_field import MeanField
 from sodgp.inference.sghmc import StochasticGradientHMC
@@ -23,8 +23,8 @@ from sodgp.layers.floors import NOISE_FLOOR
 from sodgp.layers.inducing import InducingLayer
 from sodgp.layers.means import HiddenMean
 from sodgp.layers.subset import Points
-from sodgp.linalg import Jitter
-from sodgp.model import DeepGP
+from sodgp.linalg.cholesky import Jitter
+from sodgp.model.deep_gp import DeepGP
 
 # As GPyTorch does it in float64: on K_ZZ and on the variance of every row.
 THEIR_JITTER = Jitter(1e-6, relative=False, on_draws=True)

@@ -8,9 +8,9 @@ from numpy.testing import assert_allclose, assert_array_equal
 from torch.distributions import MultivariateNormal, Normal
 
 from sodgp import DeepGPRegressor, fit_replicates
-from sodgp.architecture import Architecture
+from sodgp.model.architecture import Architecture
 from sodgp.errors import ConfigurationError, InputError, SodgpError
-from sodgp.inference.base import Batch, TrainingSet, bound
+from sodgp.inference.contract import Batch, TrainingSet, bound
 from sodgp.inference.sod import SubsetOfData, label_noise
 from sodgp.layers.subset import Points
 

@@ -23,10 +23,10 @@ from helpers import (
 )
 from torch.distributions import MultivariateNormal, kl_divergence
 
-from sodgp.inference.base import Batch
+from sodgp.inference.contract import Batch
 from sodgp.inference.sod import SubsetOfData, label_noise
 from sodgp.layers.subset import Points
-from sodgp.linalg import Jitter
+from sodgp.linalg.cholesky import Jitter
 
 SIGMA2 = 0.1
 JITTERS = {"none": Jitter(0.0), "absolute": NUGGET, "relative": Jitter(1e-3)}

@@ -4,8 +4,8 @@ import pytest
 import torch
 from helpers import COUPLINGS, FAMILIES, build, data, generator, randomise, rbf
 
-from sodgp.draws import FreshDraws
-from sodgp.inference.base import Batch
+from sodgp.linalg.draws import FreshDraws
+from sodgp.inference.contract import Batch
 from sodgp.inference.sod import SubsetOfData
 
 N_REPLICATES = 3

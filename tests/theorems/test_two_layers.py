@@ -21,9 +21,9 @@ from helpers import (
     value_with_error,
 )
 
-from sodgp.inference.base import Batch
+from sodgp.inference.contract import Batch
 from sodgp.inference.sod import SubsetOfData
-from sodgp.linalg import Jitter
+from sodgp.linalg.cholesky import Jitter
 
 
 @pytest.mark.parametrize("linear", [False, True])

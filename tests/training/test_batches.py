@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from sodgp.inference.base import TrainingSet
+from sodgp.inference.contract import TrainingSet
 from sodgp.training.batches import Batcher
 
 

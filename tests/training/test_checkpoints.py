@@ -10,12 +10,13 @@ import pytest
 import torch
 from sklearn.base import clone
 
-from sodgp import DeepGPEnsemble, DeepGPRegressor, atomic
-from sodgp.callbacks import EarlyStopping
+from sodgp import DeepGPEnsemble, DeepGPRegressor
+from sodgp.system import files as atomic
+from sodgp.training.callbacks import EarlyStopping
 from sodgp.errors import CheckpointError, CheckpointWarning, ConfigurationError, NumericalWarning
-from sodgp.training.checkpoints import CheckpointFolder
-from sodgp.training.interrupts import deferred_interrupt
-from sodgp.training.sampling import SamplingStep
+from sodgp.training.checkpoint.folder import CheckpointFolder
+from sodgp.system.interrupts import deferred_interrupt
+from sodgp.training.sampling.step import SamplingStep
 
 RNG = np.random.default_rng(0)
 X = RNG.standard_normal((40, 2))
@@ -93,8 +94,8 @@ def test_a_fit_that_was_cut_off_ends_with_the_same_bits(tmp_path, monkeypatch, n
     # And the finished one comes back at once.
     with monkeypatch.context() as patch:
         patch.setattr("sodgp.training.steps.EagerStep.__call__", None)
-        patch.setattr("sodgp.training.sampling.SamplingStep.__call__", None)
-        patch.setattr("sodgp.training.sampling.SamplingStep.sample_frozen", None)
+        patch.setattr("sodgp.training.sampling.step.SamplingStep.__call__", None)
+        patch.setattr("sodgp.training.sampling.step.SamplingStep.sample_frozen", None)
         assert bits(make(name, tmp_path).fit(X, Y, resume=True)) == expected
 
 

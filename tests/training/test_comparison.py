@@ -5,10 +5,10 @@ from dataclasses import replace
 import pytest
 import torch
 
-from sodgp.architecture import Architecture
-from sodgp.inference.base import TrainingSet, rest_of
+from sodgp.model.architecture import Architecture
+from sodgp.inference.contract import TrainingSet, rest_of
 from sodgp.inference.sod import SubsetOfData
-from sodgp.training.comparison import bound_of
+from sodgp.training.restart.comparison import bound_of
 
 METHOD = SubsetOfData()
 # Sorted, as a table may be: quiet at first, then far from what the model says.

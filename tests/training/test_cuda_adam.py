@@ -7,10 +7,10 @@ import torch
 from cuda_on_threads import build, needs_a_compiler, pointer
 from torch import nn
 
-from sodgp import nvrtc
+from sodgp.linalg.cuda import nvrtc
 from sodgp.training import cuda_adam
-from sodgp.training.cuda_adam import CHUNK, TENSORS, THREADS, CudaAdam, Tensors, agrees, describe
-from sodgp.training.guards import GuardedAdam
+from sodgp.linalg.cuda.adam import CHUNK, TENSORS, THREADS, CudaAdam, Tensors, agrees, describe
+from sodgp.training.optimiser import GuardedAdam
 
 SHAPES = [(3,), (), (12, CHUNK // 10)]
 RATE = 0.1

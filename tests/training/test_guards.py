@@ -7,12 +7,12 @@ from torch import nn
 
 from sodgp import DeepGPRegressor
 from sodgp.errors import CholeskyError, GradientError, NumericalError
-from sodgp.linalg import Climbs, Jitter, cholesky, counting
-from sodgp.summary import describe
-from sodgp.training.guards import GuardedAdam
+from sodgp.linalg.cholesky import Climbs, Jitter, cholesky, counting
+from sodgp.estimator.describe import describe
+from sodgp.training.optimiser import GuardedAdam
 from sodgp.training.history import History
 from sodgp.training.loop import train
-from sodgp.training.sampling import SamplingStep
+from sodgp.training.sampling.step import SamplingStep
 from sodgp.training.schedule import Schedule
 from sodgp.training.steps import EagerStep
 

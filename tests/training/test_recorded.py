@@ -8,7 +8,7 @@ from sklearn.base import clone
 
 from sodgp import DeepGPRegressor
 from sodgp.errors import NumericalWarning
-from sodgp.replicates import fit_replicates
+from sodgp.estimator.many import fit_replicates
 
 pytestmark = pytest.mark.gpu
 

@@ -10,16 +10,16 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 
 from sodgp import DeepGPRegressor
-from sodgp.draws import FreshDraws
+from sodgp.linalg.draws import FreshDraws
 from sodgp.errors import ConfigurationError, ModelFileError, NumericalError
-from sodgp.inference.base import Batch, bound
-from sodgp.kernels import make_kernel
-from sodgp.record_fields import decode_history
-from sodgp.replicates import fit_replicates
-from sodgp.subset import KMeans, Leverage
+from sodgp.inference.contract import Batch, bound
+from sodgp.kernels.make import make_kernel
+from sodgp.estimator.files.record_fields import decode_history
+from sodgp.estimator.many import fit_replicates
+from sodgp.selectors import KMeans, Leverage
 from sodgp.training import reselect
-from sodgp.training.carry import Subset, carried, put
-from sodgp.training.reselect import Reselection, aligned
+from sodgp.inference.sod_transfer import Subset, carried, put
+from sodgp.training.restart.reselect import Reselection, aligned
 
 RNG = np.random.default_rng(0)
 X = RNG.standard_normal((60, 3))

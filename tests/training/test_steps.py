@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from sodgp import DeepGPRegressor
-from sodgp.draws import TapeDraws
+from sodgp.linalg.draws import TapeDraws
 from sodgp.errors import NumericalError, NumericalWarning
 from sodgp.training import run
 from sodgp.training.steps import EagerStep, Snapshot

@@ -11,8 +11,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from sodgp import DeepGPEnsemble, DeepGPRegressor
 from sodgp.errors import ConfigurationError, InputError
-from sodgp.training.carry import Subset
-from sodgp.training.warm import matching_rows
+from sodgp.inference.sod_transfer import Subset
+from sodgp.training.restart.warm import matching_rows
 
 RNG = np.random.default_rng(0)
 X = RNG.uniform(-1, 1, (50, 2))

@@ -114,19 +114,19 @@ def _unknown(key: str, known: list[str]) -> str:
 
 
 def _initialization(path: Path, values: dict[str, Any]) -> Any:
-    from sodgp.architecture import Initialization
+    from sodgp.model.architecture import Initialization
 
     return _made(path, "initialization", Initialization, values)
 
 
 def _auto(path: Path, values: dict[str, Any]) -> Any:
-    from sodgp.subset.auto import Auto
+    from sodgp.selectors.auto import Auto
 
     return _made(path, "subset_size", Auto, values)
 
 
 def _selector(path: Path, values: dict[str, Any]) -> Any:
-    from sodgp.subset import SELECTORS
+    from sodgp.selectors import SELECTORS
 
     rest = dict(values)
     name = rest.pop("name", None)

@@ -12,7 +12,7 @@ import typer
 from typer.core import TyperGroup
 
 from sodgp.errors import ConfigurationError, NumericalError, ResourceError, SodgpError, SodgpWarning
-from sodgp.terminal import say, show_warning
+from sodgp.system.progress import say, show_warning
 
 # Typer brings its own copy of Click or uses the installed one: its classes are found through Typer's own names.
 _UsageError: Any = typer.BadParameter.__base__

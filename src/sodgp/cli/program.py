@@ -11,8 +11,8 @@ from typing import Annotated, Any
 
 import typer
 
-from sodgp.allocator import keep_freed_memory
-from sodgp.bench.command import bench
+from sodgp.system.allocator import keep_freed_memory
+from benchmarks.paper.command import bench
 from sodgp.cli.config import FitConfig, read_config
 from sodgp.cli.group import DEBUG, Commands, ExitCode
 from sodgp.cli.options import as_arguments, estimator_flags
@@ -27,7 +27,7 @@ from sodgp.cli.tables import (
     write_table,
 )
 from sodgp.errors import ConfigurationError
-from sodgp.terminal import progress, say
+from sodgp.system.progress import progress, say
 
 _CHUNK_ROWS = 20_000
 
@@ -135,9 +135,9 @@ def fit(
     Nothing is written unless training succeeds; Ctrl-C during training ends it and saves what there is.
     """
     from sodgp import DeepGPRegressor
-    from sodgp.configuration import Configuration
-    from sodgp.io import check_destination
-    from sodgp.summary import describe
+    from sodgp.estimator.options.configuration import Configuration
+    from sodgp.system.container import check_destination
+    from sodgp.estimator.describe import describe
 
     file = FitConfig() if config is None else read_config(config)
     said = file.command | {
@@ -202,7 +202,7 @@ def predict(
     Columns are found by their names; others than the model's inputs are left out, with a note. With --json and without
     --out the predictions are written to stdout.
     """
-    from sodgp.data.tables import read_table
+    from sodgp.tables.files import read_table
 
     wanted = levels(quantiles)
     if out is not None:
@@ -236,7 +236,7 @@ def evaluate(
 ) -> None:
     """Score a saved model on a table that it has not seen: NLPP, RMSE, CRPS, coverage, each with a 95 % interval."""
     from sodgp.cli.scores import as_dictionary, print_scores
-    from sodgp.evaluation import evaluate as run
+    from sodgp.evaluation.scores import evaluate as run
 
     estimator = _loaded(model)
     estimator.set_params(n_threads=threads or estimator.n_threads)
@@ -270,7 +270,7 @@ def report(
     """
     from sodgp.cli.scores import as_dictionary
     from sodgp.report import cross_validated, held_out
-    from sodgp.wording import counted
+    from sodgp.evaluation.format import counted
 
     if out.suffix.lower() not in (".html", ".htm"):
         raise ConfigurationError(f"--out {out} must end in .html.")
@@ -278,7 +278,7 @@ def report(
     estimator = _loaded(model)
     estimator.set_params(n_threads=threads or estimator.n_threads)
     X, y, names = known_targets(estimator, data, target or [])
-    from sodgp.configuration import Configuration
+    from sodgp.estimator.options.configuration import Configuration
 
     about: dict[str, Any] = {"title": title, "model_name": str(model), "data_name": str(data), "random_state": seed}
     observed = y.to_numpy(dtype="float64")
@@ -302,7 +302,7 @@ def report(
 @app.command(epilog="Example: [bold]sodgp info model/[/]")
 def info(model: ModelPath, as_json: Json = False) -> None:
     """Say what a saved model is: its inputs, targets, layers, training and noise."""
-    from sodgp.summary import describe
+    from sodgp.estimator.describe import describe
 
     about = describe(_loaded(model))
     if as_json:
@@ -320,7 +320,7 @@ def demo(
 
     Takes under two minutes on two cores, and needs neither network nor data files.
     """
-    from sodgp.demo import run
+    from sodgp.cli.demo import run
 
     run(out, seed)
 
@@ -331,7 +331,7 @@ app.add_typer(bench, name="bench")
 def _loaded(path: Path) -> Any:
     from sodgp import DeepGPRegressor
     from sodgp.errors import ModelFileError
-    from sodgp.io import read_record
+    from sodgp.system.container import read_record
 
     try:
         return DeepGPRegressor.load(path)
@@ -349,7 +349,7 @@ def _predictions(estimator: Any, X: Any, wanted: list[float]) -> Any:
     import numpy as np
     import pandas as pd
 
-    from sodgp.summary import target_names
+    from sodgp.estimator.describe import target_names
 
     parts = []
     for start in range(0, len(X), _CHUNK_ROWS):
@@ -364,7 +364,7 @@ def _predictions(estimator: Any, X: Any, wanted: list[float]) -> Any:
 
 
 def _early_stopping(model: Any, patience: int | None) -> list[Any]:
-    from sodgp.callbacks import EarlyStopping
+    from sodgp.training.callbacks import EarlyStopping
 
     if patience is None:
         return []

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from sodgp.errors import ConfigurationError, InputError
-from sodgp.terminal import say
+from sodgp.system.progress import say
 
 TEXT = (".csv", ".csv.gz", ".tsv", ".tsv.gz")
 PARQUET = (".parquet", ".pq")
@@ -20,7 +20,7 @@ _THOUSANDS = r"\s*[+-]?\d{1,3}(,\d{3})+(\.\d*)?\s*"
 
 def training_data(path: Path, targets: list[str], drop: list[str] | None = None) -> tuple[Any, Any]:
     """Inputs and targets of a table as frames, without text and gaps; the columns of `drop` are in neither."""
-    from sodgp.data.tables import read_table, split_target
+    from sodgp.tables.files import read_table, split_target
 
     frame = read_table(path)
     if drop:
@@ -49,7 +49,7 @@ def known_targets(model: Any, path: Path, targets: list[str]) -> tuple[Any, Any,
     X, y : pandas.DataFrame, shapes [N, D] and [N, P]
     targets : list of str
     """
-    from sodgp.data.tables import read_table, split_target
+    from sodgp.tables.files import read_table, split_target
 
     own = [str(name) for name in getattr(model, "target_names_", [])]
     names = targets or own
@@ -205,7 +205,7 @@ def check_output(path: Path, *inputs: Path) -> None:
 
 def write_table(frame: Any, path: Path) -> None:
     """Write a frame in the format of the path's ending, whole or not at all."""
-    from sodgp.atomic import write_whole
+    from sodgp.system.files import write_whole
 
     suffix = table_suffix(path)
     if suffix in PARQUET:

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from sodgp.arrays import FloatArray
+from sodgp.system.arrays import FloatArray
 from sodgp.data import convert
 from sodgp.errors import ConfigurationError
 

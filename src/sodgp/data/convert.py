@@ -18,7 +18,7 @@ from typing import IO
 
 import numpy as np
 
-from sodgp.arrays import FloatArray
+from sodgp.system.arrays import FloatArray
 from sodgp.errors import InputError
 
 YEAR_MEMBER = "YearPredictionMSD.txt"

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sodgp.arrays import FloatArray
+from sodgp.system.arrays import FloatArray
 
 
 @dataclass(frozen=True, repr=False, eq=False)

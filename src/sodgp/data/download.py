@@ -18,8 +18,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from sodgp.arrays import FloatArray
-from sodgp.atomic import alone_in, write_bytes, write_whole
+from sodgp.system.arrays import FloatArray
+from sodgp.system.files import alone_in, write_bytes, write_whole
 from sodgp.data.catalogue import Entry, Source
 from sodgp.data.convert import require
 from sodgp.data.dataset import DataSet

@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sodgp.arrays import FloatArray
+from sodgp.system.arrays import FloatArray
 from sodgp.data import convert
 from sodgp.data.catalogue import Entry, find
 from sodgp.data.dataset import DataSet

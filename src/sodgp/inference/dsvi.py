@@ -13,9 +13,9 @@ from gpytorch.kernels import Kernel
 from jaxtyping import Float
 from torch import Tensor
 
-from sodgp.architecture import Architecture
-from sodgp.draws import Draws
-from sodgp.inference.base import (
+from sodgp.model.architecture import Architecture
+from sodgp.linalg.draws import Draws
+from sodgp.inference.contract import (
     Batch,
     Terms,
     TrainingSet,
@@ -28,9 +28,9 @@ from sodgp.layers.conditional import condition
 from sodgp.layers.inducing import InducingLayer
 from sodgp.layers.means import linear_weights
 from sodgp.layers.subset import Points
-from sodgp.linalg import Jitter, cholesky, log_diagonal
-from sodgp.model import DeepGP
-from sodgp.subset.kmeans import KMeans, distinct_rows
+from sodgp.linalg.cholesky import Jitter, cholesky, log_diagonal
+from sodgp.model.deep_gp import DeepGP
+from sodgp.selectors.kmeans import KMeans, distinct_rows
 
 __all__ = ["DoublyStochastic", "collapsed_bound", "inducing_layers"]
 
@@ -55,7 +55,7 @@ class DoublyStochastic:
 
     Examples
     --------
-    >>> from sodgp.draws import FreshDraws
+    >>> from sodgp.linalg.draws import FreshDraws
     >>> X = torch.linspace(-1, 1, 20, dtype=torch.float64)[:, None]
     >>> architecture = Architecture(1, 1, 5, [torch.eye(1, dtype=torch.float64)])
     >>> data, method = TrainingSet(X[:0], X[:0], X, X.sign()), DoublyStochastic()
@@ -220,7 +220,7 @@ def collapsed_bound(
 
     Examples
     --------
-    >>> from sodgp.kernels import make_kernel
+    >>> from sodgp.kernels.make import make_kernel
     >>> X = torch.linspace(-1, 1, 20, dtype=torch.float64)[:, None]
     >>> noise, kernel = torch.tensor(0.1, dtype=torch.float64), make_kernel("rbf", 1)
     >>> few, all_rows = (collapsed_bound(kernel, Z, X, X[:, 0], noise, Jitter()).item() for Z in (X[::10], X))

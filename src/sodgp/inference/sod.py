@@ -9,9 +9,9 @@ from typing import Any, cast
 import torch
 from torch import Tensor
 
-from sodgp.architecture import Architecture
-from sodgp.draws import Draws
-from sodgp.inference.base import (
+from sodgp.model.architecture import Architecture
+from sodgp.linalg.draws import Draws
+from sodgp.inference.contract import (
     Batch,
     Terms,
     TrainingSet,
@@ -20,11 +20,11 @@ from sodgp.inference.base import (
     total_log_density,
     with_log_prior,
 )
-from sodgp.kernels import make_kernel
-from sodgp.layers.noise import START_VARIANCE, HeavyTails, LevelNoise, LogNoise, NoiseProcess, crossed
+from sodgp.kernels.make import make_kernel
+from sodgp.likelihoods.noise import START_VARIANCE, HeavyTails, LevelNoise, LogNoise, NoiseProcess, crossed
 from sodgp.layers.separate import SeparateLayer
 from sodgp.layers.subset import ROWS_TOGETHER, Points, Posterior, SubsetLayer
-from sodgp.model import DeepGP
+from sodgp.model.deep_gp import DeepGP
 
 __all__ = ["SubsetOfData"]
 
@@ -55,14 +55,14 @@ class SubsetOfData:
         Above 0 the sum is no lower bound of the evidence any more, but what is scored: the density of unseen rows.
         The subset's labels are inside q_hat already, and keep the expected log density.
     noise : {"homoscedastic", "heteroscedastic", "heavy_tailed"}
-        Let the noise vary: y_n ~ N(f_n^L, sigma^2 exp(g_n)), see `sodgp.layers.noise`, with g a GP over the inputs
+        Let the noise vary: y_n ~ N(f_n^L, sigma^2 exp(g_n)), see `sodgp.likelihoods.noise`, with g a GP over the inputs
         (``"heteroscedastic"``) or one of eight values in every row (``"heavy_tailed"``). The sum is the bound under
         q(G_S) beside the other q, with one more term, ``kl_noise``. Given q(G_S) the best label-informed q_hat is
         again closed: it takes y_n in with the expected precision E[exp(-g_n)] / sigma^2.
 
     Examples
     --------
-    >>> from sodgp.draws import FreshDraws
+    >>> from sodgp.linalg.draws import FreshDraws
     >>> X = torch.linspace(-1, 1, 20, dtype=torch.float64)[:, None]
     >>> architecture = Architecture(1, 1, 5, [torch.eye(1, dtype=torch.float64)])
     >>> data, method = TrainingSet(X[:5], X[:5].sign(), X[5:], X[5:].sign()), SubsetOfData()

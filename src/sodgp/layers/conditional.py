@@ -10,10 +10,10 @@ from gpytorch.kernels import Kernel
 from jaxtyping import Float
 from torch import Tensor
 
-from sodgp.covariance import covariance_pair, variance
-from sodgp.factor import Factor, factorise
-from sodgp.layers.products import HiddenRows, QuadraticTrace, SpreadRows, TotalRows
-from sodgp.linalg import Jitter
+from sodgp.kernels.dense import covariance_pair, variance
+from sodgp.linalg.factor import Factor, factorise
+from sodgp.linalg.products import HiddenRows, QuadraticTrace, SpreadRows, TotalRows
+from sodgp.linalg.cholesky import Jitter
 
 __all__ = ["Conditional", "condition"]
 
@@ -33,7 +33,7 @@ class Conditional:
 
     Examples
     --------
-    >>> from sodgp.kernels import make_kernel
+    >>> from sodgp.kernels.make import make_kernel
     >>> X = torch.linspace(-1, 1, 10, dtype=torch.float64)[:, None]
     >>> cond = condition(make_kernel("rbf", 1), X[:4], X[4:], Jitter())
     >>> cond.A.shape, cond.V.shape
@@ -125,7 +125,7 @@ def condition(
 
     Examples
     --------
-    >>> from sodgp.kernels import make_kernel
+    >>> from sodgp.kernels.make import make_kernel
     >>> X = torch.linspace(-1, 1, 10, dtype=torch.float64)[:, None]
     >>> condition(make_kernel("rbf", 1), X, X, Jitter()).V.max().item() < 1e-5  # nothing is left at the rows themselves
     True

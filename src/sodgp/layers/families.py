@@ -21,10 +21,10 @@ from typing import NamedTuple, Protocol, runtime_checkable
 import torch
 from torch import Tensor, nn
 
-from sodgp.factor import Factor, factorise
+from sodgp.linalg.factor import Factor, factorise
 from sodgp.layers.conditional import Conditional
-from sodgp.layers.products import Gram
-from sodgp.linalg import Jitter, log_diagonal
+from sodgp.linalg.products import Gram
+from sodgp.linalg.cholesky import Jitter, log_diagonal
 
 __all__ = ["FAMILIES", "Family", "Gaussian", "LabelInformed", "PaperFamily", "WhitenedFamily"]
 
@@ -81,7 +81,7 @@ class LabelInformed(NamedTuple):
 
     Examples
     --------
-    >>> from sodgp.kernels import make_kernel
+    >>> from sodgp.kernels.make import make_kernel
     >>> from sodgp.layers.conditional import condition
     >>> X = torch.linspace(-1, 1, 4, dtype=torch.float64)[None, :, None]
     >>> cond = condition(make_kernel("rbf", 1), X, X, Jitter())
@@ -142,7 +142,7 @@ class WhitenedFamily:
 
     Examples
     --------
-    >>> from sodgp.kernels import make_kernel
+    >>> from sodgp.kernels.make import make_kernel
     >>> from sodgp.layers.conditional import condition
     >>> X = torch.linspace(-1, 1, 4, dtype=torch.float64)[None, :, None]
     >>> cond = condition(make_kernel("rbf", 1), X, X, Jitter())
@@ -187,7 +187,7 @@ class PaperFamily:
 
     Examples
     --------
-    >>> from sodgp.kernels import make_kernel
+    >>> from sodgp.kernels.make import make_kernel
     >>> from sodgp.layers.conditional import condition
     >>> X = torch.linspace(-1, 1, 4, dtype=torch.float64)[None, :, None]
     >>> cond = condition(make_kernel("rbf", 1), X, X, Jitter())

@@ -13,15 +13,15 @@ import torch
 from gpytorch.kernels import Kernel
 from torch import Tensor, nn
 
-from sodgp.covariance import covariance
-from sodgp.draws import Draws
+from sodgp.kernels.dense import covariance
+from sodgp.linalg.draws import Draws
 from sodgp.layers.conditional import Conditional, condition
 from sodgp.layers.families import Gaussian, kl_to_standard_normal, trained_numbers
 from sodgp.layers.floors import register_floored
 from sodgp.layers.means import HiddenMean
-from sodgp.layers.products import OutputVariances
+from sodgp.linalg.products import OutputVariances
 from sodgp.layers.subset import Points
-from sodgp.linalg import Jitter, draw_root, log_diagonal
+from sodgp.linalg.cholesky import Jitter, draw_root, log_diagonal
 
 __all__ = ["InducingLayer", "Moments"]
 
@@ -65,7 +65,7 @@ class InducingLayer(gpytorch.Module):
 
     Examples
     --------
-    >>> from sodgp.kernels import make_kernel
+    >>> from sodgp.kernels.make import make_kernel
     >>> Z = torch.linspace(-1, 1, 4, dtype=torch.float64)[:, None]
     >>> layer = InducingLayer(make_kernel("rbf", 1), HiddenMean(torch.eye(1).double()), Z, width=1)
     >>> X = torch.zeros(1, 6, 1, dtype=torch.float64)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from sodgp.draws import Draws
+from sodgp.linalg.draws import Draws
 from sodgp.layers.subset import Points, SubsetLayer
 
 __all__ = ["SeparateLayer"]
@@ -27,8 +27,8 @@ class SeparateLayer(SubsetLayer):
     Examples
     --------
     >>> import torch
-    >>> from sodgp.draws import FreshDraws
-    >>> from sodgp.kernels import make_kernel
+    >>> from sodgp.linalg.draws import FreshDraws
+    >>> from sodgp.kernels.make import make_kernel
     >>> from sodgp.layers.means import HiddenMean
     >>> kernel = make_kernel("rbf", 2, replicates=torch.Size([3]))
     >>> layer = SeparateLayer(kernel, HiddenMean(torch.eye(2, 3, dtype=torch.float64)), size=4, width=3)

@@ -13,15 +13,15 @@ import torch
 from gpytorch.kernels import Kernel
 from torch import Tensor, nn
 
-from sodgp.covariance import covariance
-from sodgp.draws import Draws
+from sodgp.kernels.dense import covariance
+from sodgp.linalg.draws import Draws
 from sodgp.errors import ConfigurationError
 from sodgp.layers.conditional import Conditional, condition
 from sodgp.layers.families import FAMILIES, Gaussian, LabelInformed, trained_numbers
 from sodgp.layers.floors import register_floored
 from sodgp.layers.means import HiddenMean
-from sodgp.layers.products import OutputVariances
-from sodgp.linalg import Jitter, draw_root
+from sodgp.linalg.products import OutputVariances
+from sodgp.linalg.cholesky import Jitter, draw_root
 
 __all__ = ["COUPLINGS", "Points", "Posterior", "SubsetLayer"]
 
@@ -59,8 +59,8 @@ class Posterior(NamedTuple):
 
     Examples
     --------
-    >>> from sodgp.draws import FreshDraws
-    >>> from sodgp.kernels import make_kernel
+    >>> from sodgp.linalg.draws import FreshDraws
+    >>> from sodgp.kernels.make import make_kernel
     >>> layer = SubsetLayer(make_kernel("rbf", 1), HiddenMean(torch.zeros(1, 1).double()), size=3, width=1)
     >>> Z = torch.linspace(-1, 1, 8, dtype=torch.float64)[None, :, None]
     >>> v = torch.full((1, 1), 0.1, dtype=torch.float64)
@@ -104,8 +104,8 @@ class SubsetLayer(gpytorch.Module):
 
     Examples
     --------
-    >>> from sodgp.draws import FreshDraws
-    >>> from sodgp.kernels import make_kernel
+    >>> from sodgp.linalg.draws import FreshDraws
+    >>> from sodgp.kernels.make import make_kernel
     >>> layer = SubsetLayer(make_kernel("rbf", 2), HiddenMean(torch.eye(2).double()), size=3, width=2)
     >>> X = torch.randn(1, 8, 2, generator=torch.Generator().manual_seed(0)).double()
     >>> draws = FreshDraws(torch.Generator().manual_seed(0), n_samples=10)

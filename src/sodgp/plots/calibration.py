@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.stats import binom
 
-from sodgp.arrays import FloatArray
-from sodgp.evaluation import Evaluation
+from sodgp.system.arrays import FloatArray
+from sodgp.evaluation.scores import Evaluation
 from sodgp.plots.style import ALARM, BAND_Y, GREY, MEAN, SKY, axes_or_current, plain, tidy
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ def plot_coverage(evaluation: Evaluation, target: int = 0, *, ax: Axes | None = 
 
     Parameters
     ----------
-    evaluation : sodgp.evaluation.Evaluation
+    evaluation : sodgp.evaluation.scores.Evaluation
     target : int
         Column of the targets.
     ax : Axes or None
@@ -43,7 +43,7 @@ def plot_coverage(evaluation: Evaluation, target: int = 0, *, ax: Axes | None = 
     >>> from sodgp import DeepGPRegressor
     >>> x = np.linspace(-1, 1, 30)
     >>> model = DeepGPRegressor(n_layers=1, max_iter=5, random_state=0).fit(x[:, None], np.sign(x))
-    >>> from sodgp.evaluation import evaluate
+    >>> from sodgp.evaluation.scores import evaluate
     >>> evaluation = evaluate(model, x[:, None], np.sign(x))
     >>> plot_coverage(evaluation, ax=Figure().subplots()).get_xlabel() != ""
     True
@@ -95,7 +95,7 @@ def plot_pit(evaluation: Evaluation, target: int = 0, *, bins: int | None = None
 
     Parameters
     ----------
-    evaluation : sodgp.evaluation.Evaluation
+    evaluation : sodgp.evaluation.scores.Evaluation
     target : int
         Column of the targets.
     bins : int or None
@@ -113,7 +113,7 @@ def plot_pit(evaluation: Evaluation, target: int = 0, *, bins: int | None = None
     >>> from sodgp import DeepGPRegressor
     >>> x = np.linspace(-1, 1, 30)
     >>> model = DeepGPRegressor(n_layers=1, max_iter=5, random_state=0).fit(x[:, None], np.sign(x))
-    >>> from sodgp.evaluation import evaluate
+    >>> from sodgp.evaluation.scores import evaluate
     >>> evaluation = evaluate(model, x[:, None], np.sign(x))
     >>> plot_pit(evaluation, ax=Figure().subplots()).get_xlabel() != ""
     True

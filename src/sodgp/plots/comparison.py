@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sodgp.errors import InputError
-from sodgp.evaluation import Evaluation, Score
+from sodgp.evaluation.scores import Evaluation, Score
 from sodgp.plots.style import GREY, MEAN, POINT, axes_or_current, plain, tidy, with_unit
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def plot_comparison(
     Parameters
     ----------
     evaluations : dict of str to Evaluation
-        Name of a model -> what `sodgp.evaluation.evaluate` says of it.
+        Name of a model -> what `sodgp.evaluation.scores.evaluate` says of it.
     metric : str
         ``"nlpp"``, ``"rmse"``, ``"mae"``, ``"crps"``, ``"r2"`` or ``"coverage_90"``.
     target : int
@@ -68,7 +68,7 @@ def plot_comparison(
     >>> from sodgp import DeepGPRegressor
     >>> x = np.linspace(-1, 1, 30)
     >>> model = DeepGPRegressor(n_layers=1, max_iter=5, random_state=0).fit(x[:, None], np.sign(x))
-    >>> from sodgp.evaluation import evaluate
+    >>> from sodgp.evaluation.scores import evaluate
     >>> evaluation = evaluate(model, x[:, None], np.sign(x))
     >>> ax = plot_comparison({"one": evaluation, "two": evaluation}, "rmse", ax=Figure().subplots())
     >>> [label.get_text() for label in ax.get_yticklabels()]

@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sodgp.arrays import FloatArray
+from sodgp.system.arrays import FloatArray
 from sodgp.errors import InputError
 from sodgp.plots.inputs import subset_inputs, subset_labels, with_names
 from sodgp.plots.style import ALARM, BAND_F, BAND_Y, DRAW, MEAN, axes_or_current, tidy, with_unit
-from sodgp.summary import feature_names, n_training_rows, target_names
+from sodgp.estimator.describe import feature_names, n_training_rows, target_names
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from sodgp.estimators import DeepGPRegressor
+    from sodgp.estimator.regressor import DeepGPRegressor
 
 
 def plot_fit(

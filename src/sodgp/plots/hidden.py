@@ -8,19 +8,19 @@ import numpy as np
 import torch
 from numpy.typing import ArrayLike
 
-from sodgp.arrays import FloatArray
-from sodgp.draws import SharedDraws
+from sodgp.system.arrays import FloatArray
+from sodgp.linalg.draws import SharedDraws
 from sodgp.errors import InputError
 from sodgp.layers.subset import Points
 from sodgp.plots.inputs import with_names
 from sodgp.plots.style import DRAW, MEAN, POINT, axes_or_current, tidy, with_unit
-from sodgp.summary import feature_names
-from sodgp.surroundings import cpu_threads
+from sodgp.estimator.describe import feature_names
+from sodgp.system.torch_state import cpu_threads
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from sodgp.estimators import DeepGPRegressor
+    from sodgp.estimator.regressor import DeepGPRegressor
 
 
 # Points on a line of the grid: enough for a smooth bend.

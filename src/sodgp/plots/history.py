@@ -12,7 +12,7 @@ from sodgp.plots.style import CYCLE, GREY, MEAN, axes_or_current, tidy
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from sodgp.estimators import DeepGPRegressor
+    from sodgp.estimator.regressor import DeepGPRegressor
     from sodgp.training.history import History
 
 # The first iterations say little and would flatten all the rest.

@@ -9,16 +9,16 @@ import torch
 from gpytorch.kernels import Kernel
 from numpy.typing import ArrayLike
 
-from sodgp.arrays import FloatArray
+from sodgp.system.arrays import FloatArray
 from sodgp.errors import InputError
 from sodgp.plots.style import ALARM, GREY, POINT, axes_or_current, dots, plain, tidy
-from sodgp.summary import feature_names
-from sodgp.validation import check_predict_data
+from sodgp.estimator.describe import feature_names
+from sodgp.system.validation import check_predict_data
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from sodgp.estimators import DeepGPRegressor
+    from sodgp.estimator.regressor import DeepGPRegressor
 
 
 def plot_subset(

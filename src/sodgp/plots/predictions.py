@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sodgp.evaluation import LEVEL, Evaluation
+from sodgp.evaluation.scores import LEVEL, Evaluation
 from sodgp.plots.style import ALARM, BAND_Y, GREY, MEAN, POINT, axes_or_current, crosses, dots, tidy, with_unit
 
 if TYPE_CHECKING:
@@ -21,8 +21,8 @@ def plot_predictions(evaluation: Evaluation, target: int = 0, *, unit: str = "",
 
     Parameters
     ----------
-    evaluation : sodgp.evaluation.Evaluation
-        Of `sodgp.evaluation.evaluate`.
+    evaluation : sodgp.evaluation.scores.Evaluation
+        Of `sodgp.evaluation.scores.evaluate`.
     target : int
         Column of the targets.
     unit : str
@@ -40,7 +40,7 @@ def plot_predictions(evaluation: Evaluation, target: int = 0, *, unit: str = "",
     >>> from sodgp import DeepGPRegressor
     >>> x = np.linspace(-1, 1, 30)
     >>> model = DeepGPRegressor(n_layers=1, max_iter=5, random_state=0).fit(x[:, None], np.sign(x))
-    >>> from sodgp.evaluation import evaluate
+    >>> from sodgp.evaluation.scores import evaluate
     >>> evaluation = evaluate(model, x[:, None], np.sign(x))
     >>> plot_predictions(evaluation, unit="kW", ax=Figure().subplots()).get_ylabel()
     'predicted y (kW)'
@@ -68,7 +68,7 @@ def plot_residuals(evaluation: Evaluation, target: int = 0, *, unit: str = "", a
 
     Parameters
     ----------
-    evaluation : sodgp.evaluation.Evaluation
+    evaluation : sodgp.evaluation.scores.Evaluation
     target : int
         Column of the targets.
     unit : str
@@ -86,7 +86,7 @@ def plot_residuals(evaluation: Evaluation, target: int = 0, *, unit: str = "", a
     >>> from sodgp import DeepGPRegressor
     >>> x = np.linspace(-1, 1, 30)
     >>> model = DeepGPRegressor(n_layers=1, max_iter=5, random_state=0).fit(x[:, None], np.sign(x))
-    >>> from sodgp.evaluation import evaluate
+    >>> from sodgp.evaluation.scores import evaluate
     >>> evaluation = evaluate(model, x[:, None], np.sign(x))
     >>> plot_residuals(evaluation, unit="kW", ax=Figure().subplots()).get_ylabel()
     'residual / predictive std'

@@ -13,17 +13,17 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from sodgp.arrays import FloatArray
-from sodgp.atomic import write_text_whole
-from sodgp.callbacks import EarlyStopping
+from sodgp.system.arrays import FloatArray
+from sodgp.system.files import write_text_whole
+from sodgp.training.callbacks import EarlyStopping
 from sodgp.errors import ConfigurationError, InputError
-from sodgp.estimators import DeepGPRegressor
-from sodgp.evaluation import Evaluation, Score, evaluate, joined, observed
+from sodgp.estimator.regressor import DeepGPRegressor
+from sodgp.evaluation.scores import Evaluation, Score, evaluate, joined, observed
 from sodgp.report.findings import Facts, Finding, find
 from sodgp.report.measures import Column, Importance, columns_of, importance_of, outside_training, shared_rows, take
-from sodgp.several import copy_of, models_of
-from sodgp.summary import describe, target_names
-from sodgp.training.interrupts import only_whole
+from sodgp.estimator.several import copy_of, models_of
+from sodgp.estimator.describe import describe, target_names
+from sodgp.system.interrupts import only_whole
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class Report:
     fold_steps : tuple of int
         For how many steps each of them was trained.
     about : dict
-        Of `sodgp.summary.describe`.
+        Of `sodgp.estimator.describe.describe`.
     title, model_name, data_name, date : str
 
     Examples
@@ -183,7 +183,7 @@ def cross_validated(
         `cv` is less than two, or more than the rows allow; or the model was fitted with `noise_variance`, which it does
         not keep for every row.
     InputError
-        As `sodgp.evaluation.observed`: y is not numbers, or of another number of rows than X.
+        As `sodgp.evaluation.scores.observed`: y is not numbers, or of another number of rows than X.
 
     Examples
     --------

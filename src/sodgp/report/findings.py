@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from scipy.stats import binomtest
 
 if TYPE_CHECKING:
-    from sodgp.estimators import DeepGPRegressor
-    from sodgp.evaluation import Evaluation, Score
+    from sodgp.estimator.regressor import DeepGPRegressor
+    from sodgp.evaluation.scores import Evaluation, Score
     from sodgp.report.measures import Column
 
 FEW_TRAINING_ROWS, FEW_ROWS = 50, 30

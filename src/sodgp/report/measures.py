@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sodgp.arrays import FloatArray
-from sodgp.estimators import DeepGPRegressor
-from sodgp.evaluation import Evaluation
+from sodgp.system.arrays import FloatArray
+from sodgp.estimator.regressor import DeepGPRegressor
+from sodgp.evaluation.scores import Evaluation
 from sodgp.plots.inputs import subset_inputs
-from sodgp.several import models_of
-from sodgp.summary import feature_names
+from sodgp.estimator.several import models_of
+from sodgp.estimator.describe import feature_names
 
 _REPEATS = 3
 # Rows that a permutation importance may predict in all.

@@ -10,7 +10,7 @@ import numpy as np
 
 from sodgp.report.figures import Picture, of_model, of_target
 from sodgp.report.style import STYLE
-from sodgp.wording import LABELS, counted, interval, number
+from sodgp.evaluation.format import LABELS, counted, interval, number
 
 if TYPE_CHECKING:
     from sodgp.report.content import Report

@@ -1,1 +1,4 @@
-"""The training loop and what watches it: the only place with input and output during a fit."""
+"""The training loop, its steps, schedules, callbacks and history: the only room that runs for minutes.
+
+Asks a method only what the contract has. Imports `inference` and below.
+"""

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from sodgp.inference.base import Batch, TrainingSet
+from sodgp.inference.contract import Batch, TrainingSet
 
 
 class Batcher:

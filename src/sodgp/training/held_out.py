@@ -9,9 +9,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from sodgp.draws import SharedDraws
-from sodgp.inference.base import Inference
-from sodgp.model import DeepGP
+from sodgp.linalg.draws import SharedDraws
+from sodgp.inference.contract import Inference
+from sodgp.model.deep_gp import DeepGP
 from sodgp.training.batches import Batcher
 
 # Rows that are predicted at once.

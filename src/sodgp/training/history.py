@@ -74,7 +74,7 @@ class History:
         Why training ended: ``"max_iter"``, ``"max_minutes"``, ``"callback"``, ``"interrupted"`` or ``"failed"``.
     reselections : list of dict
         One for each time that the subset was chosen anew: ``iteration``, ``bound_before``, ``bound_after``,
-        ``n_changed`` (rows) and ``variant`` (see `sodgp.training.carry.carried`; empty where nothing changed).
+        ``n_changed`` (rows) and ``variant`` (see `sodgp.inference.sod_transfer.carried`; empty where nothing changed).
     jitter_climbs : int
         Covariance matrices that could be factorised with more jitter only.
     bad_gradients : int

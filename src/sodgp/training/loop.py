@@ -14,11 +14,11 @@ import torch
 from torch import nn
 
 from sodgp.errors import GradientError, NumericalError, NumericalWarning
-from sodgp.inference.base import Terms
-from sodgp.linalg import Climbs, counting
-from sodgp.training.guards import GuardedAdam
+from sodgp.inference.contract import Terms
+from sodgp.linalg.cholesky import Climbs, counting
+from sodgp.training.optimiser import GuardedAdam
 from sodgp.training.history import Callback, History, TrainingState
-from sodgp.training.interrupts import deferred_interrupt
+from sodgp.system.interrupts import deferred_interrupt
 from sodgp.training.schedule import Schedule
 from sodgp.training.steps import Snapshot, Step
 

@@ -9,10 +9,10 @@ from types import FunctionType, MethodType
 import torch
 from torch import Tensor
 
-from sodgp.draws import TapeDraws
+from sodgp.linalg.draws import TapeDraws
 from sodgp.errors import NumericalWarning
-from sodgp.inference.base import Inference, Terms
-from sodgp.model import DeepGP
+from sodgp.inference.contract import Inference, Terms
+from sodgp.model.deep_gp import DeepGP
 from sodgp.training.batches import Batcher
 
 

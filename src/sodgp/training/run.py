@@ -14,25 +14,25 @@ from typing import Any
 
 import torch
 
-from sodgp.draws import FreshDraws, TapeDraws
+from sodgp.linalg.draws import FreshDraws, TapeDraws
 from sodgp.errors import NumericalError
-from sodgp.inference.base import Inference
+from sodgp.inference.contract import Inference
 from sodgp.inference.sghmc import StochasticGradientHMC
-from sodgp.model import DeepGP
+from sodgp.model.deep_gp import DeepGP
 from sodgp.training.batches import Batcher
-from sodgp.training.comparison import bound_of
+from sodgp.training.restart.comparison import bound_of
 from sodgp.training.held_out import HeldOut
 from sodgp.training.history import Callback, History
-from sodgp.training.journal import CheckpointJournal, Plan
+from sodgp.training.checkpoint.journal import CheckpointJournal, Plan
 from sodgp.training.loop import train
 from sodgp.training.objective import Objective
-from sodgp.training.posterior import fit_by_sampling
-from sodgp.training.reselect import Reselection, Reselector
-from sodgp.training.sampling import SamplingStep
+from sodgp.training.sampling.posterior import fit_by_sampling
+from sodgp.training.restart.reselect import Reselection, Reselector
+from sodgp.training.sampling.step import SamplingStep
 from sodgp.training.schedule import Factor, Schedule
 from sodgp.training.stacking import Problem, stack, stack_data, unstack
 from sodgp.training.steps import CapturedStep, EagerStep, Step, warn_of_no_recording
-from sodgp.training.warm import warm
+from sodgp.training.restart.warm import warm
 
 __all__ = ["Settings", "fit"]
 
@@ -119,8 +119,8 @@ def fit(inference: Inference, problems: Sequence[Problem], settings: Settings) -
 
     Examples
     --------
-    >>> from sodgp.architecture import Architecture
-    >>> from sodgp.inference.base import TrainingSet
+    >>> from sodgp.model.architecture import Architecture
+    >>> from sodgp.inference.contract import TrainingSet
     >>> from sodgp.inference.sod import SubsetOfData
     >>> X = torch.linspace(-1, 1, 20, dtype=torch.float64)[:, None]
     >>> data = TrainingSet(X[::4], X[::4].sign(), X[1::4], X[1::4].sign())

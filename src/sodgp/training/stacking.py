@@ -9,11 +9,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from sodgp.architecture import Architecture
+from sodgp.model.architecture import Architecture
 from sodgp.errors import ConfigurationError
-from sodgp.inference.base import Inference, TrainingSet
-from sodgp.model import DeepGP
-from sodgp.training.warm import Start
+from sodgp.inference.contract import Inference, TrainingSet
+from sodgp.model.deep_gp import DeepGP
+from sodgp.training.restart.warm import Start
 
 __all__ = ["Problem"]
 

@@ -10,8 +10,8 @@ import torch
 from torch import Tensor, nn
 
 from sodgp.errors import NumericalError, NumericalWarning
-from sodgp.inference.base import Terms
-from sodgp.training.guards import GuardedAdam
+from sodgp.inference.contract import Terms
+from sodgp.training.optimiser import GuardedAdam
 
 _WARM_UP = 3
 

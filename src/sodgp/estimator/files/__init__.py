@@ -1,0 +1,4 @@
+"""Model files: a fitted estimator as safetensors and JSON, and back.
+
+Part of `sodgp.estimator`.
+"""

@@ -1,0 +1,303 @@
+"""Single entries of a record: written in plain JSON, and checked when they come back from a file nobody vouches for."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import math
+import re
+import warnings
+from collections.abc import Mapping, Sequence
+from typing import Any, NoReturn, TypeVar
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from sodgp.model.architecture import Initialization
+from sodgp.errors import ModelFileError, SodgpWarning
+from sodgp.inference.diagnostics import SamplerDiagnostics
+from sodgp.kernels.description import DescribedKernel, described
+from sodgp.kernels.make import make_kernel
+from sodgp.selectors import SELECTORS
+from sodgp.selectors.auto import Auto
+from sodgp.training.history import History
+
+E = TypeVar("E")
+
+# Whole numbers beyond these are not exact as floats, and nothing counts so far.
+_LARGEST = 2**53
+
+
+# Never in a file: code, and places to write to.
+_LEFT_OUT = ("callbacks", "checkpoint")
+# What a file from before an option stood for, where that is not today's default: it predicts as it did.
+_BEFORE = {"outlier_probability": 0.0}
+
+
+def encode_parameters(estimator: Any, input_dims: Sequence[int] = ()) -> dict[str, Any]:
+    """Constructor arguments of an estimator as JSON; ModelFileError for one that cannot be written.
+
+    Parameters
+    ----------
+    estimator : DeepGPRegressor
+    input_dims : sequence of int
+        Inputs of every layer: a kernel given as code is described for each; not needed for one given by name.
+    """
+    parameters = estimator.get_params(deep=False)
+    encoded = {name: _encode(name, value) for name, value in parameters.items() if name != "kernel"}
+    return {**encoded, "kernel": _encode_kernel(parameters["kernel"], input_dims)}
+
+
+def _encode_kernel(kernel: Any, input_dims: Sequence[int]) -> Any:
+    if isinstance(kernel, str):
+        return kernel
+    try:
+        # In JSON keys are text.
+        return {"described": {str(dims): described(make_kernel(kernel, dims)) for dims in sorted(set(input_dims))}}
+    except ModelFileError as error:
+        raise ModelFileError(
+            f"the kernel cannot be stored in a model file, which holds no code: {error}. Use a kernel of GPyTorch"
+            " itself, or keep the estimator with pickle or joblib, beside the code of its kernel. The model stays"
+            " usable."
+        ) from error
+
+
+def _encode(name: str, value: Any) -> Any:
+    if name in _LEFT_OUT or (name == "random_state" and not isinstance(value, int | np.integer)):
+        return None
+    if name == "schedule" and callable(value):
+        warnings.warn(
+            "schedule is a function and is not stored; the loaded model has schedule='cosine'. Its predictions stay the"
+            " same.",
+            SodgpWarning,
+            stacklevel=2,
+        )
+        return "cosine"
+    if name == "subset" and not isinstance(value, str):
+        known = next((key for key, selector in SELECTORS.items() if type(value) is selector), None)
+        if known is not None:
+            return {"selector": known, "options": dataclasses.asdict(value)}
+        warnings.warn(
+            f"subset={value!r} is not from sodgp.selectors and is not stored; the loaded model has subset='kmeans'. Its"
+            " predictions stay the same.",
+            SodgpWarning,
+            stacklevel=2,
+        )
+        return "kmeans"
+    if name == "subset_size" and isinstance(value, Auto):
+        return {"auto": dataclasses.asdict(value)}
+    if isinstance(value, Initialization):
+        return {"initialization": dataclasses.asdict(value)}
+    if isinstance(value, torch.device):
+        return str(value)
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, list | tuple):
+        return [_encode(name, item) for item in value]
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    raise ModelFileError(f"{name}={value!r} cannot be stored in a model file; use a number, text or None.")
+
+
+def decode_parameters(cls: type, parameters: dict[str, Any]) -> dict[str, Any]:
+    """Constructor arguments for `cls` from JSON; those that an older file lacks are what they were then."""
+    known = inspect.signature(cls).parameters
+    unknown = sorted(parameters.keys() - known.keys())
+    if unknown:
+        refuse(f"parameters.{unknown[0]}", "unknown to this version of sodgp")
+    return {**_BEFORE, **{name: _decode(name, value) for name, value in parameters.items() if name not in _LEFT_OUT}}
+
+
+def _decode(name: str, value: Any) -> Any:
+    if isinstance(value, dict) and value.keys() == {"described"} and name == "kernel":
+        trees = value["described"]
+        if not isinstance(trees, dict) or not all(re.fullmatch("[1-9][0-9]{0,7}", dims) for dims in trees):
+            refuse(name, "not a set of descriptions")
+        return DescribedKernel({int(dims): tree for dims, tree in trees.items()})
+    if isinstance(value, dict) and value.keys() == {"selector", "options"} and name == "subset":
+        selector, options = value["selector"], value["options"]
+        if not isinstance(selector, str) or selector not in SELECTORS:
+            refuse(name, "an unknown selector")
+        return _from_fields(name, SELECTORS[selector], options)
+    if isinstance(value, dict) and value.keys() == {"auto"} and name == "subset_size":
+        return _from_fields(name, Auto, value["auto"])
+    if isinstance(value, dict) and value.keys() == {"initialization"} and name == "initialization":
+        return _from_fields(name, Initialization, value["initialization"])
+    if isinstance(value, list) and all(type(item) in (int, float, str) for item in value):
+        return value
+    if value is not None and not isinstance(value, bool | int | float | str):
+        refuse(f"parameters.{name}", "not a number, text or None")
+    return value
+
+
+def _from_fields(name: str, cls: type[E], fields: Any) -> E:
+    if not isinstance(fields, dict) or not all(
+        v is None or type(v) in (int, float, str, bool) for v in fields.values()
+    ):
+        refuse(name, "not a set of named numbers")
+    try:
+        return cls(**fields)
+    except (TypeError, ValueError) as error:
+        raise ModelFileError(f"its entry {name!r} is wrong: {error}.") from error
+
+
+# In every history since the first format version.
+_OLD_HISTORY = ("iteration", "bound", "terms", "seconds", "rollbacks", "stopped")
+
+
+def decode_history(entries: dict[str, Any]) -> History:
+    """A history whose lists are finite numbers of one length; entries that older files lack keep their defaults."""
+    history = History()
+    lengths = set()
+    for field in dataclasses.fields(History):
+        if field.name == "reselections":
+            history.reselections = _reselections(entries.get(field.name, []))
+            continue
+        if field.name not in entries and field.name not in _OLD_HISTORY:
+            continue
+        value, default = entries.get(field.name), getattr(history, field.name)
+        if field.name not in entries or type(value) is not type(default):
+            refuse(f"history.{field.name}", "missing or of the wrong type")
+        if field.name == "validation" and value == []:
+            continue
+        for numbers in [value] if isinstance(value, list) else list(value.values()) if isinstance(value, dict) else []:
+            lengths.add(len(numbers_of(f"history.{field.name}", numbers)))
+        setattr(history, field.name, value)
+    if len(lengths) != 1 or not all(type(number) is int for number in history.iteration):
+        refuse("history", "made of lists of several lengths, or counts iterations in fractions")
+    return history
+
+
+def _reselections(entries: Any) -> list[dict[str, Any]]:
+    """Checked entries of `History.reselections`; files from before there were any have none."""
+    kinds = {"iteration": int, "bound_before": float, "bound_after": float, "n_changed": int, "variant": str}
+    if not isinstance(entries, list):
+        refuse("history.reselections", "not a list")
+    for entry in entries:
+        good = isinstance(entry, dict) and {name: type(value) for name, value in entry.items()} == kinds
+        if not good or not all(math.isfinite(entry[name]) for name in ("bound_before", "bound_after")):
+            refuse("history.reselections", "not made of iterations, finite bounds, numbers of rows and variants")
+    return entries
+
+
+def encode_diagnostics(diagnostics: SamplerDiagnostics | None) -> dict[str, Any] | None:
+    """A sampler's diagnostics as JSON: arrays as nested lists, with None where there is nothing to say (NaN)."""
+    if diagnostics is None:
+        return None
+    values = {field.name: getattr(diagnostics, field.name) for field in dataclasses.fields(diagnostics)}
+    return {name: _plain_numbers(value) for name, value in values.items()}
+
+
+def _plain_numbers(value: Any) -> Any:
+    if isinstance(value, np.ndarray):
+        return {"shape": list(value.shape), "values": [_plain_numbers(float(v)) for v in value.ravel()]}
+    if isinstance(value, float) and not math.isfinite(value):
+        return None if math.isnan(value) else ("inf" if value > 0 else "-inf")
+    return value
+
+
+def decode_diagnostics(entries: Any) -> SamplerDiagnostics | None:
+    """The diagnostics that `encode_diagnostics` wrote, or None."""
+    if entries is None:
+        return None
+    fields = dataclasses.fields(SamplerDiagnostics)
+    if not isinstance(entries, dict) or entries.keys() != {field.name for field in fields}:
+        refuse("diagnostics", "not those of a sampler")
+    values: dict[str, Any] = {}
+    for field in fields:
+        value = entries[field.name]
+        if field.type == "int":
+            check_whole(f"diagnostics.{field.name}", value, 0, 2**53)
+            values[field.name] = value
+        elif field.type == "float":
+            values[field.name] = _number(f"diagnostics.{field.name}", value)
+        else:
+            values[field.name] = _array(f"diagnostics.{field.name}", value)
+    return SamplerDiagnostics(**values)
+
+
+def _array(name: str, entry: Any) -> Any:
+    if not isinstance(entry, dict) or entry.keys() != {"shape", "values"}:
+        refuse(name, "not an array")
+    shape, values = entry["shape"], entry["values"]
+    if not isinstance(shape, list) or len(shape) > 8 or not isinstance(values, list):
+        refuse(name, "not an array")
+    for size in shape:
+        check_whole(name, size, 0, 2**31)
+    if math.prod(shape) != len(values):
+        refuse(name, f"{len(values)} numbers for an array of shape {shape}")
+    return np.array([_number(name, value) for value in values], dtype=np.float64).reshape(shape)
+
+
+def _number(name: str, value: Any) -> float:
+    if value is None or value in ("inf", "-inf"):
+        return math.nan if value is None else float(value)
+    return float(numbers_of(name, [value])[0])
+
+
+def numbers_of(name: str, values: Any) -> list[Any]:
+    """The list itself, if it is one of finite numbers; else ModelFileError."""
+    if not isinstance(values, list) or not all(
+        type(v) is float or (type(v) is int and -_LARGEST <= v <= _LARGEST) for v in values
+    ):
+        refuse(name, "not a list of finite numbers")
+    if not all(math.isfinite(v) for v in values):
+        refuse(name, "not a list of finite numbers")
+    return values
+
+
+def tensor_of(
+    tensors: Mapping[str, Tensor], name: str, shape: tuple[int, ...], dtype: torch.dtype, *, finite: bool = True
+) -> Tensor:
+    """The tensor of that name, if it has this shape and type and is finite; else ModelFileError."""
+    tensor = tensors.get(name)
+    if tensor is None:
+        refuse(name, "missing")
+    if tuple(tensor.shape) != shape or tensor.dtype != dtype:
+        refuse(name, f"{tensor.dtype} of shape {list(tensor.shape)} instead of {dtype} of shape {list(shape)}")
+    if finite and not bool(torch.isfinite(tensor).all()):
+        refuse(name, "not finite")
+    return tensor.cpu()
+
+
+def names_of(estimator: Any, attribute: str) -> list[str] | None:
+    """Names of columns as JSON, where the estimator has them."""
+    found = getattr(estimator, attribute, None)
+    return None if found is None else [str(name) for name in found]
+
+
+def take_names(estimator: Any, info: Mapping[str, Any], entry: str, attribute: str, count: int) -> None:
+    """Give the estimator the names of its columns, where the file has them; ModelFileError for other than `count`."""
+    values = info.get(entry)
+    if values is None:
+        return
+    if not isinstance(values, list) or len(values) != count or not all(isinstance(v, str) for v in values):
+        refuse(entry, f"not {count} names")
+    setattr(estimator, attribute, np.array(values, dtype=object))
+
+
+def typed(info: Mapping[str, Any], name: str, kind: type[E]) -> E:
+    """The entry of that name, if it is exactly of this type; else ModelFileError."""
+    value = info.get(name)
+    if type(value) is not kind:
+        refuse(name, "missing" if name not in info else f"not a {kind.__name__}")
+    return value
+
+
+def whole(info: Mapping[str, Any], name: str, low: int, high: int) -> int:
+    """The entry of that name, if it is a whole number in this range; else ModelFileError."""
+    value = info.get(name)
+    check_whole(name, value, low, high)
+    return int(value)  # type: ignore[arg-type]
+
+
+def check_whole(name: str, value: Any, low: int, high: int) -> None:
+    """Raise ModelFileError unless `value` is a whole number in this range."""
+    if type(value) is not int or not low <= value <= high:
+        refuse(name, f"{value!r:.60} instead of a whole number from {low} to {high}")
+
+
+def refuse(name: str, what: str) -> NoReturn:
+    """Raise ModelFileError about the entry of that name."""
+    raise ModelFileError(f"its entry {name!r} is {what}. Save the model again, or fetch a fresh copy.")

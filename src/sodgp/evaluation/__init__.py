@@ -1,0 +1,8 @@
+"""Scores of a model on rows that it has not seen, with intervals.
+
+Imports `estimator` and below; plots, reports and the command line may import it.
+"""
+
+from sodgp.evaluation.scores import Evaluation, Score, evaluate
+
+__all__ = ["Evaluation", "Score", "evaluate"]

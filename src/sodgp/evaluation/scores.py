@@ -1,0 +1,365 @@
+"""Predictions of a model on rows whose targets are known, and scores with intervals that say how sure they are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils.validation import check_is_fitted
+
+from sodgp.system.arrays import FloatArray, without_tensors
+from sodgp.estimator.ensembles import DeepGPEnsemble
+from sodgp.errors import InputError
+from sodgp.estimator.regressor import DeepGPRegressor
+from sodgp.predictive.mixture import GaussianMixture, tail_probability
+from sodgp.estimator.prepare import target_names_in
+from sodgp.estimator.describe import target_names
+
+__all__ = ["Evaluation", "Score", "evaluate", "joined", "observed"]
+
+
+LEVEL = 0.9
+_CHUNK_ROWS = 20_000
+# The bootstrap draws among so many groups of rows at most: the cost of an interval does not grow with the data.
+_MAX_GROUPS = 2_000
+_BOOTSTRAP_BLOCK = 100
+
+
+@dataclass(frozen=True)
+class Score:
+    """A score and its interval.
+
+    Attributes
+    ----------
+    value : float
+    low, high : float
+        Ends of the bootstrap interval; equal to `value` where none was asked for, nan where there is one row only,
+        of which a bootstrap can say nothing.
+
+    Examples
+    --------
+    >>> Score(0.3, low=0.2, high=0.5).value
+    0.3
+    """
+
+    value: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """What a model said about N rows with P targets, and what was true; every array is [N, P], in original units.
+
+    Attributes
+    ----------
+    targets : tuple of str, length P
+    y : ndarray
+        Observations.
+    mean, std : ndarray
+        Of the predictive distribution of y.
+    low, high : ndarray
+        Central interval of level 0.9.
+    log_prob, crps, pit : ndarray
+        Log density, continuous ranked probability score and cdf of the mixture at y.
+    base_mean, base_std : ndarray
+        Mean and standard deviation of the training targets: a forecast that ignores the inputs.
+
+    Examples
+    --------
+    >>> from sodgp import DeepGPRegressor
+    >>> X = np.linspace(-1, 1, 30)[:, None]
+    >>> model = DeepGPRegressor(n_layers=1, max_iter=5, random_state=0).fit(X, X[:, 0])
+    >>> evaluation = evaluate(model, X, X[:, 0])
+    >>> len(evaluation), evaluation.residual.shape
+    (30, (30, 1))
+    """
+
+    targets: tuple[str, ...]
+    y: FloatArray
+    mean: FloatArray
+    std: FloatArray
+    low: FloatArray
+    high: FloatArray
+    log_prob: FloatArray
+    crps: FloatArray
+    pit: FloatArray
+    base_mean: FloatArray
+    base_std: FloatArray
+
+    def __len__(self) -> int:
+        return len(self.y)
+
+    @property
+    def residual(self) -> FloatArray:
+        """Observed minus predicted mean, [N, P]."""
+        return self.y - self.mean
+
+    @property
+    def z(self) -> FloatArray:
+        """Residuals in predictive standard deviations, [N, P]."""
+        result: FloatArray = self.residual / self.std
+        return result
+
+    def scores(self, target: int = 0, *, n_bootstrap: int = 1000, random_state: int = 0) -> dict[str, Score]:
+        """Scores of one target, with 95 % intervals by the bootstrap over rows.
+
+        Parameters
+        ----------
+        target : int
+            Column of the targets.
+        n_bootstrap : int
+            Resamples; 0 for scores alone.
+        random_state : int
+            Of the resamples.
+
+        Returns
+        -------
+        dict of str to Score
+            ``nlpp``, ``rmse``, ``mae``, ``r2`` (against the mean of the training targets), ``crps``, ``coverage_50``,
+            ``coverage_80``, ``coverage_90``, ``coverage_95``, ``width_90`` (mean width of the 90 % interval), and
+            ``base_nlpp`` and ``base_rmse`` of the forecast that ignores the inputs.
+        """
+        rows = self._row_values(target)
+        point = {name: float(rule(rows.mean(0))) for name, rule in _RULES.items()}
+        if not n_bootstrap:
+            return {name: Score(value, value, value) for name, value in point.items()}
+        if len(rows) < 2:
+            return {name: Score(value, np.nan, np.nan) for name, value in point.items()}
+        generator = np.random.default_rng(random_state)
+        sums, counts = _grouped(rows, generator)
+        draws: dict[str, list[FloatArray]] = {name: [] for name in _RULES}
+        for block in _blocks(n_bootstrap):
+            weights = _resamples(len(sums), block, generator)
+            means = (weights @ sums) / (weights @ counts)[:, None]
+            for name, rule in _RULES.items():
+                draws[name].append(rule(means.T))
+        ends = {name: np.quantile(np.concatenate(values), [0.025, 0.975]) for name, values in draws.items()}
+        return {name: Score(value, float(ends[name][0]), float(ends[name][1])) for name, value in point.items()}
+
+    def coverage(self, levels: FloatArray, target: int = 0) -> FloatArray:
+        """Share of the rows inside the central intervals of these levels, in the shape of `levels`."""
+        p = self.pit[:, target]
+        tails = np.array([tail_probability(float(level)) for level in np.ravel(levels)])
+        inside = (p >= tails[:, None]) & (p <= 1 - tails[:, None])
+        return np.asarray(inside.mean(1), dtype=np.float64).reshape(np.shape(levels))
+
+    def _row_values(self, target: int) -> FloatArray:
+        """What the scores average, [N, columns]; `_RULES` knows the columns by their place."""
+        p, error = self.pit[:, target], self.residual[:, target]
+        base_error = (self.y - self.base_mean)[:, target]
+        # The training mean is itself rounded.
+        rounding = 4 * np.finfo(np.float64).eps * np.abs(self.base_mean[:, target])
+        base_error = np.where(np.abs(base_error) <= rounding, 0.0, base_error)
+        base_z = base_error / self.base_std[:, target]
+        base_log_prob = -0.5 * base_z**2 - np.log(self.base_std[:, target]) - 0.5 * np.log(2 * np.pi)
+        tails = [tail_probability(level) for level in (0.5, 0.8, 0.9, 0.95)]
+        columns = [
+            -self.log_prob[:, target],
+            error**2,
+            np.abs(error),
+            self.crps[:, target],
+            *((p >= tail) & (p <= 1 - tail) for tail in tails),
+            (self.high - self.low)[:, target],
+            -base_log_prob,
+            base_error**2,
+        ]
+        return np.stack([np.asarray(column, dtype=np.float64) for column in columns], axis=1)
+
+
+# Name -> function of the columns' means ([columns] or [columns, resamples]).
+_RULES: dict[str, Callable[[FloatArray], Any]] = {
+    "nlpp": lambda m: m[0],
+    "rmse": lambda m: np.sqrt(m[1]),
+    "mae": lambda m: m[2],
+    # Not a number where every target is the training mean: there is nothing to explain.
+    "r2": lambda m: 1 - m[1] / np.where(m[10] > 0, m[10], np.nan),
+    "crps": lambda m: m[3],
+    "coverage_50": lambda m: m[4],
+    "coverage_80": lambda m: m[5],
+    "coverage_90": lambda m: m[6],
+    "coverage_95": lambda m: m[7],
+    "width_90": lambda m: m[8],
+    "base_nlpp": lambda m: m[9],
+    "base_rmse": lambda m: np.sqrt(m[10]),
+}
+
+
+def evaluate(model: Any, X: Any, y: Any, *, targets: Sequence[str] | None = None) -> Evaluation:
+    """Predict rows whose targets are known.
+
+    Parameters
+    ----------
+    model : DeepGPRegressor or DeepGPEnsemble
+        Fitted.
+    X : array or data frame of shape [N, D]
+    y : array or data frame of shape [N] or [N, P]
+    targets : sequence of str or None
+        Names of the targets; None takes the model's.
+
+    Returns
+    -------
+    Evaluation
+
+    Raises
+    ------
+    InputError
+        Rows or targets do not fit the model, or a value is missing.
+
+    Examples
+    --------
+    >>> X = np.linspace(-1, 1, 40)[:, None]
+    >>> model = DeepGPRegressor(max_iter=50, random_state=0).fit(X[::2], X[::2, 0])
+    >>> sorted(evaluate(model, X[1::2], X[1::2, 0]).scores())[:3]
+    ['base_nlpp', 'base_rmse', 'coverage_50']
+    """
+    check_is_fitted(model)
+    single = _single(model)
+    names = target_names(single) if targets is None else list(targets)
+    truth = observed(model, X, y, by_name=targets is None)
+    if len(names) != truth.shape[1]:
+        raise InputError(f"targets has {len(names)} names, but the model has {truth.shape[1]} targets.")
+    rows = X.iloc if hasattr(X, "iloc") else np.asarray(without_tensors(X))
+    parts: list[list[FloatArray]] = []
+    for start in range(0, len(truth), _CHUNK_ROWS):
+        chunk = slice(start, start + _CHUNK_ROWS)
+        parts.append(_predicted(model.predict_distribution(rows[chunk]), truth[chunk]))
+    columns = [np.concatenate(values) for values in zip(*parts, strict=True)]
+    scaler = single._y_seen
+    base = [np.broadcast_to(values, truth.shape) for values in (scaler.mean_, scaler.scale_)]
+    return Evaluation(tuple(names), truth, *columns, *base)
+
+
+def observed(model: Any, X: Any, y: Any, *, by_name: bool = True) -> FloatArray:
+    """Targets to compare a model with, checked.
+
+    Parameters
+    ----------
+    model : DeepGPRegressor or DeepGPEnsemble
+        Fitted.
+    X : array or data frame of shape [N, D]
+    y : array or data frame of shape [N] or [N, P]
+    by_name : bool
+        Whether several targets with names are put in the model's order, or are in it already, under other names.
+
+    Returns
+    -------
+    ndarray of shape [N, P]
+
+    Raises
+    ------
+    InputError
+        `y` holds other things than finite numbers, has not the model's number of targets or not one row for each of
+        `X`, or there is no row.
+
+    Examples
+    --------
+    >>> X = np.linspace(-1, 1, 30)[:, None]
+    >>> model = DeepGPRegressor(n_layers=1, max_iter=5, random_state=0).fit(X, X[:, 0])
+    >>> observed(model, X, X[:, 0]).shape
+    (30, 1)
+    """
+    values, wanted = _numbers(_in_order(model, y) if by_name else y), _single(model).model_.n_outputs
+    if values.ndim not in (1, 2):
+        raise InputError(f"y must have the shape [N] or [N, {wanted}], not {list(values.shape)}.")
+    values = values[:, None] if values.ndim == 1 else values
+    if values.shape[1] != wanted:
+        raise InputError(f"y has {values.shape[1]} columns, but the model has {wanted} targets.")
+    rows = np.shape(X)[:1] if hasattr(X, "shape") else (len(X),) if hasattr(X, "__len__") else ()
+    if not rows:
+        raise InputError(f"X must be a table of rows, not {X!r:.100}.")
+    if len(values) != rows[0]:
+        raise InputError(f"X has {rows[0]} rows, but y has {len(values)}.")
+    if not len(values):
+        raise InputError("an evaluation needs at least one row.")
+    if not np.isfinite(values).all():
+        row = int(np.flatnonzero(~np.isfinite(values).all(1))[0])
+        raise InputError(f"y is missing or infinite in row {row}. Drop such rows.")
+    return values
+
+
+def joined(parts: Sequence[Evaluation], order: NDArray[np.int64] | None = None) -> Evaluation:
+    """One evaluation of the rows of several, such as the folds of a cross-validation.
+
+    Parameters
+    ----------
+    parts : sequence of Evaluation
+    order : array of int or None
+        Where each row, in the order of the parts, belongs in the result.
+
+    Examples
+    --------
+    >>> from sodgp import DeepGPRegressor
+    >>> X = np.linspace(-1, 1, 30)[:, None]
+    >>> model = DeepGPRegressor(n_layers=1, max_iter=5, random_state=0).fit(X, X[:, 0])
+    >>> evaluation = evaluate(model, X, X[:, 0])
+    >>> len(joined([evaluation, evaluation]))
+    60
+    """
+    place = np.arange(sum(map(len, parts))) if order is None else np.argsort(order)
+    names = [field.name for field in fields(Evaluation) if field.name != "targets"]
+    values = {name: np.concatenate([getattr(part, name) for part in parts])[place] for name in names}
+    return Evaluation(parts[0].targets, **values)
+
+
+def _single(model: Any) -> DeepGPRegressor:
+    """The model, or of an ensemble, whose members have all seen the same rows, the first."""
+    single = model.members_[0] if isinstance(model, DeepGPEnsemble) else model
+    if not isinstance(single, DeepGPRegressor):
+        raise InputError(f"evaluate takes a DeepGPRegressor or a DeepGPEnsemble, not a {type(model).__name__}.")
+    return single
+
+
+def _in_order(model: Any, y: Any) -> Any:
+    """Several targets with names, in the order of the model's; other names than those are refused."""
+    columns, names = target_names_in(y), getattr(_single(model), "target_names_", None)
+    if columns is None or names is None or len(columns) != len(names) or len(names) == 1:
+        return y
+    if set(columns) != set(names):
+        raise InputError(f"y has the columns {', '.join(columns)}, but the model has the targets {', '.join(names)}.")
+    return y[list(names)]
+
+
+def _numbers(y: Any) -> FloatArray:
+    y = without_tensors(y)
+    try:
+        values = np.asarray(y)
+        if values.dtype.kind in "mMc":
+            raise TypeError("real numbers, not dates or complex ones")
+        if values.dtype.kind == "O" and hasattr(y, "iloc"):
+            # pandas' own missing value has no place in an array of floats.
+            values = np.where(y.isna(), np.nan, values)
+        return values.astype(np.float64)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"y must hold numbers only: {error}.") from error
+
+
+def _predicted(dist: GaussianMixture, y: FloatArray) -> list[FloatArray]:
+    at = y.reshape(dist.mean.shape)
+    low, high = dist.interval(LEVEL)
+    values = (dist.mean, dist.std, low, high, dist.log_prob(at), dist.crps(at), dist.cdf(at))
+    return [value.reshape(y.shape) for value in values]
+
+
+def _grouped(rows: FloatArray, generator: np.random.Generator) -> tuple[FloatArray, FloatArray]:
+    """Sums and sizes of random groups of rows; every row is a group of its own where there are few."""
+    count = len(rows)
+    if count <= _MAX_GROUPS:
+        return rows, np.ones(count)
+    parts = np.array_split(generator.permutation(count), _MAX_GROUPS)
+    return np.stack([rows[part].sum(0) for part in parts]), np.array([float(len(part)) for part in parts])
+
+
+def _resamples(count: int, block: int, generator: np.random.Generator) -> FloatArray:
+    """How often each of `count` groups is in each of `block` resamples, [block, count]."""
+    chosen = generator.integers(count, size=(block, count)) + count * np.arange(block)[:, None]
+    return np.bincount(chosen.ravel(), minlength=block * count).reshape(block, count).astype(np.float64)
+
+
+def _blocks(total: int) -> Iterator[int]:
+    """Resamples in blocks: [block, groups] numbers are held at a time."""
+    for start in range(0, total, _BOOTSTRAP_BLOCK):
+        yield min(_BOOTSTRAP_BLOCK, total - start)

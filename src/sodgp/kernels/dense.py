@@ -1,0 +1,203 @@
+"""Dense evaluation of GPyTorch kernels that never waits for the device.
+
+GPyTorch's own evaluation compares its two inputs with ``torch.equal``. That waits for a GPU, and it breaks CUDA graphs.
+The stationary kernels that deep GPs use are therefore evaluated here, straight from their GPyTorch parameters; every
+other kernel falls back to its own code with the same values.
+
+Adding a kernel: write a function ``(kernel, X1, X2) -> covariance`` and enter it in ``_DENSE``; stationary kernels need
+no more, others also a diagonal in ``_DIAGONAL``.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from gpytorch.kernels import AdditiveKernel, Kernel, MaternKernel, ProductKernel, RBFKernel, RQKernel, ScaleKernel
+from jaxtyping import Float
+from linear_operator import to_dense
+from torch import Tensor
+
+from sodgp.kernels.rbf import RBFPair
+
+# The smallest squared distance whose root is taken: keeps the gradient of the root finite at equal points.
+_TINY = 1e-30
+# PyTorch 2.11 lost the gradient of `RBFPair` in compiled steps. On a GPU plain operations are compiled just as well.
+_PAIR_COMPILES = torch.__version__ >= "2.13"
+
+
+def covariance(
+    kernel: Kernel, X1: Float[Tensor, "*batch N1 D"], X2: Float[Tensor, "*batch2 N2 D"] | None = None
+) -> Float[Tensor, "*out N1 N2"]:
+    """Covariance matrix k(X1, X2).
+
+    Parameters
+    ----------
+    kernel : gpytorch.kernels.Kernel
+        Its batch shape must broadcast with the leading axes of the inputs.
+    X1, X2 : Tensor of shape [..., N1, D] and [..., N2, D]
+        Inputs; ``X2=None`` means ``X1``.
+
+    Returns
+    -------
+    Tensor of shape [..., N1, N2]
+
+    Examples
+    --------
+    >>> import torch, gpytorch
+    >>> X = torch.tensor([[0.0], [1.0]], dtype=torch.float64)
+    >>> covariance(gpytorch.kernels.RBFKernel().double(), X).shape
+    torch.Size([2, 2])
+    """
+    X2 = X1 if X2 is None else X2
+    if type(kernel) not in _DENSE:
+        # GPyTorch's own evaluation selects the active columns itself.
+        return kernel(X1, X2).to_dense()
+    columns = _active(kernel, X1)
+    return _DENSE[type(kernel)](kernel, columns, columns if X2 is X1 else _active(kernel, X2))
+
+
+def covariance_pair(
+    kernel: Kernel, Z_s: Float[Tensor, "*batch M D"], Z_b: Float[Tensor, "*batch2 B D"]
+) -> tuple[Float[Tensor, "*out M M"], Float[Tensor, "*out2 M B"]]:
+    """k(Z_s, Z_s) and k(Z_s, Z_b); RBF kernels share the work of both.
+
+    Parameters
+    ----------
+    kernel : gpytorch.kernels.Kernel
+    Z_s, Z_b : Tensor of shape [..., M, D] and [..., B, D]
+    """
+    scaled = type(kernel) is ScaleKernel
+    base = kernel.base_kernel if scaled else kernel
+    if type(base) is not RBFKernel or (torch.compiler.is_compiling() and (Z_s.is_cuda or not _PAIR_COMPILES)):
+        return covariance(kernel, Z_s), covariance(kernel, Z_s, Z_b)
+    log_variance = kernel.outputscale.log()[..., None, None] if scaled else Z_s.new_zeros(1, 1)
+    return RBFPair.apply(_active(kernel, Z_s), _active(kernel, Z_b), base.lengthscale, log_variance)
+
+
+def variance(kernel: Kernel, X: Float[Tensor, "*batch N D"]) -> Float[Tensor, "*out N"]:
+    """Diagonal of k(X, X), without forming the matrix.
+
+    Parameters
+    ----------
+    kernel : gpytorch.kernels.Kernel
+    X : Tensor of shape [..., N, D]
+
+    Returns
+    -------
+    Tensor of shape [..., N]
+    """
+    diagonal = _DIAGONAL.get(type(kernel))
+    if diagonal is None:
+        return kernel(X, diag=True)
+    return diagonal(kernel, _active(kernel, X))
+
+
+def is_captureable(kernel: Kernel) -> bool:
+    """Whether `kernel` and all its parts are evaluated here, without waiting for the device."""
+    return all(type(k) in _DENSE for k in kernel.modules() if isinstance(k, Kernel))
+
+
+def _active(kernel: Kernel, X: Tensor) -> Tensor:
+    """Columns of X that the kernel looks at."""
+    return X if kernel.active_dims is None else X.index_select(-1, kernel.active_dims)
+
+
+def _log_correlation(kernel: Kernel, X1: Tensor, X2: Tensor, offset: Tensor | None = None) -> Tensor:
+    """-|x1 - x2|^2 / 2 in units of the lengthscales, plus `offset`, in one matrix product.
+
+    The squared norms ride along as two extra columns, so no [N1, N2] tensor is touched twice. Both inputs are shifted
+    by one common point first: far from the origin the difference of squares would lose its digits.
+    """
+    lengthscale = kernel.lengthscale
+    shift = X1.detach().mean(-2, keepdim=True)
+    a, b = (X1 - shift) / lengthscale, (X2 - shift) / lengthscale
+    norm_a, norm_b = -0.5 * a.square().sum(-1, keepdim=True), -0.5 * b.square().sum(-1, keepdim=True)
+    if offset is not None:
+        norm_a = norm_a + offset
+    left = torch.cat([a, norm_a, torch.ones_like(norm_a)], -1)
+    right = torch.cat([b, torch.ones_like(norm_b), norm_b], -1)
+    return left @ right.mT
+
+
+def _rbf(kernel: Kernel, X1: Tensor, X2: Tensor) -> Tensor:
+    return _log_correlation(kernel, X1, X2).exp()
+
+
+def _scale(kernel: Any, X1: Tensor, X2: Tensor) -> Tensor:
+    base, outputscale = kernel.base_kernel, kernel.outputscale[..., None, None]
+    # GPyTorch gives a scale kernel the active columns of its base: they are chosen already.
+    if type(base) is RBFKernel:
+        return _log_correlation(base, X1, X2, offset=outputscale.log()).exp()
+    dense = _DENSE.get(type(base))
+    return outputscale * (to_dense(base.forward(X1, X2)) if dense is None else dense(base, X1, X2))
+
+
+def _square_distance(kernel: Kernel, X1: Tensor, X2: Tensor) -> Tensor:
+    square = -2.0 * _log_correlation(kernel, X1, X2)
+    if X1 is X2:
+        # The root of a rounding error is 1e-8: a point's distance to itself is zero.
+        square = square * (1.0 - torch.eye(X1.shape[-2], dtype=X1.dtype, device=X1.device))
+    return square.clamp_min(_TINY)
+
+
+def _matern(kernel: Any, X1: Tensor, X2: Tensor) -> Tensor:
+    r = math.sqrt(2.0 * kernel.nu) * _square_distance(kernel, X1, X2).sqrt()
+    if kernel.nu == 0.5:
+        return (-r).exp()
+    if kernel.nu == 1.5:
+        return (1.0 + r) * (-r).exp()
+    return (1.0 + r + r.square() / 3.0) * (-r).exp()
+
+
+def _rq(kernel: Any, X1: Tensor, X2: Tensor) -> Tensor:
+    alpha = kernel.alpha[..., None] if kernel.alpha.dim() > 1 else kernel.alpha
+    return (1.0 + _square_distance(kernel, X1, X2) / (2.0 * alpha)).pow(-alpha)
+
+
+def _sum(kernel: Any, X1: Tensor, X2: Tensor) -> Tensor:
+    parts = [covariance(part, X1, X2) for part in kernel.kernels]
+    return torch.stack(torch.broadcast_tensors(*parts)).sum(0)
+
+
+def _product(kernel: Any, X1: Tensor, X2: Tensor) -> Tensor:
+    return math.prod((covariance(part, X1, X2) for part in kernel.kernels), start=X1.new_ones(()))
+
+
+def _unit_diagonal(kernel: Kernel, X: Tensor) -> Tensor:
+    shape = torch.broadcast_shapes(X.shape[:-2], kernel.batch_shape)
+    return X.new_ones(()).expand(*shape, X.shape[-2])
+
+
+def _scale_diagonal(kernel: Any, X: Tensor) -> Tensor:
+    base = kernel.base_kernel
+    diagonal = _DIAGONAL.get(type(base))
+    return kernel.outputscale[..., None] * (base.forward(X, X, diag=True) if diagonal is None else diagonal(base, X))
+
+
+def _sum_diagonal(kernel: Any, X: Tensor) -> Tensor:
+    return torch.stack(torch.broadcast_tensors(*(variance(part, X) for part in kernel.kernels))).sum(0)
+
+
+def _product_diagonal(kernel: Any, X: Tensor) -> Tensor:
+    return math.prod((variance(part, X) for part in kernel.kernels), start=X.new_ones(()))
+
+
+_DENSE: dict[type, Callable[[Any, Tensor, Tensor], Tensor]] = {
+    RBFKernel: _rbf,
+    MaternKernel: _matern,
+    RQKernel: _rq,
+    ScaleKernel: _scale,
+    AdditiveKernel: _sum,
+    ProductKernel: _product,
+}
+_DIAGONAL: dict[type, Callable[[Any, Tensor], Tensor]] = {
+    RBFKernel: _unit_diagonal,
+    MaternKernel: _unit_diagonal,
+    RQKernel: _unit_diagonal,
+    ScaleKernel: _scale_diagonal,
+    AdditiveKernel: _sum_diagonal,
+    ProductKernel: _product_diagonal,
+}

@@ -1,0 +1,93 @@
+"""L and L^-1 of many small matrices in one CUDA kernel (`factor.cu`).
+
+The library's batched Cholesky is about ten launches, and its triangular solve one that is as slow; both are far from
+what the device can do at the sizes of a subset.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from sodgp.linalg.cholesky import inverse_triangular
+from sodgp.linalg.cuda.nvrtc import REAL, Kernel, load, once_tried
+
+LARGEST = 128  # rows: more do not fit in a block's registers
+THREADS = 288
+_SOURCE = Path(__file__).with_suffix(".cu")
+
+
+def fits(K: Tensor) -> bool:
+    """Whether `factor_pair` may do better than the library; asked while a step is compiled, too."""
+    return K.is_cuda and 0 < K.shape[-1] <= LARGEST and K.numel() > 0 and K.dtype in REAL
+
+
+# One operation to PyTorch's compiler, which cannot look into a launch. It makes the whole choice at run time.
+@torch.library.custom_op("sodgp::factor_pair", mutates_args=(), schema="(Tensor K) -> (Tensor, Tensor, Tensor)")
+def factor_pair(K: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """L, L^-1 and info of K = L L', without waiting for the device; by the library where there is no kernel.
+
+    Parameters
+    ----------
+    K : Tensor of shape [..., M, M]
+
+    Returns
+    -------
+    L, L_inv : Tensor of shape [..., M, M]
+        NaN wherever K is not positive definite. L is stored by columns.
+    info : Tensor of shape [...]
+        The first minor that is not positive definite, counted from 1; 0 where all are.
+    """
+    kernel = _kernel(K) if fits(K) else None
+    return _by_library(K) if kernel is None else _by_kernel(kernel, K.contiguous())
+
+
+@factor_pair.register_fake
+def _(K: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    empty = torch.empty(K.shape, dtype=K.dtype, device=K.device)
+    return empty.mT, torch.empty_like(empty), torch.empty(K.shape[:-2], dtype=torch.int32, device=K.device)
+
+
+def _kernel(K: Tensor) -> Kernel | None:
+    return once_tried(_tried, K.get_device(), K.dtype, -(-K.shape[-1] // 16))
+
+
+def _tried(device: int, dtype: torch.dtype, tiles: int) -> Kernel | None:
+    """The kernel, once it has done on this device what the library does: nobody would notice wrong numbers later."""
+    kernel = load(_SOURCE, "sodgp_factor", device, REAL=REAL[dtype], TILES=tiles)
+    if kernel is None:
+        return None
+    like, pair = torch.empty((), dtype=dtype, device=f"cuda:{device}"), partial(_by_kernel, kernel)
+    try:
+        # The largest matrices of so many tiles, and the smallest.
+        return kernel if agrees(pair, 16 * tiles, like) and agrees(pair, 16 * tiles - 15, like) else None
+    except RuntimeError:
+        return None
+
+
+def agrees(pair: Callable[[Tensor], tuple[Tensor, Tensor, Tensor]], size: int, like: Tensor) -> bool:
+    """Whether a function factorises matrices of this size as the library does, and tells bad ones."""
+    root = torch.randn(3, size, size, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    K = (root @ root.mT / size + torch.eye(size, dtype=torch.float64)).to(like)
+    close = torch.finfo(K.dtype).eps ** 0.5
+    pairs = zip(pair(K)[:2], _by_library(K)[:2], strict=True)
+    good = all(torch.allclose(ours, theirs, close, close) for ours, theirs in pairs)
+    return good and bool((pair(-K)[2] == 1).all())
+
+
+def _by_kernel(kernel: Kernel, K: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    U, L_inv = torch.empty_like(K), torch.empty_like(K)
+    info = torch.empty(K.shape[:-2], dtype=torch.int32, device=K.device)
+    with torch.cuda.device(K.device):
+        kernel((info.numel(), 1), THREADS, [K, U, L_inv, info, K.shape[-1]])
+    return U.mT, L_inv, info
+
+
+def _by_library(K: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    L, info = torch.linalg.cholesky_ex(K)
+    L = torch.where((info > 0)[..., None, None], torch.nan, L)
+    return L.mT.contiguous().mT, inverse_triangular(L).contiguous(), info

@@ -1,0 +1,276 @@
+"""The products of an M x M factor with the M x B covariance of a batch: all of a step's cost, with gradients by hand.
+
+Automatic differentiation would give the same numbers with about twice the products and passes over [..., M, B].
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+# Numbers in the largest temporary where outputs go in groups: near the caches on a CPU, few launches on a GPU.
+_GROUP_ELEMENTS = 2**22
+_GROUP_ELEMENTS_CUDA = 2**26
+# The same where rows go in blocks: within the caches, and far below what the allocator maps afresh at every use.
+_BLOCK_ELEMENTS = 2**19
+
+
+class HiddenRows(torch.autograd.Function):
+    """(E, L^-1, K, w) -> A' w and the column sums of A * A, with A = L^-1 K: one product forward, two back.
+
+    Shapes: E and L^-1 [..., M, M], K [..., M, B], w [..., T, M, D] -> [..., T, B, D] and [..., B]. Where L^-1 and K
+    have a sample axis of size 1 (layer 1), the T samples of w ride as columns of one product. The gradient of the
+    factor is that of E (see `sodgp.linalg.factor`): dA = -E A.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, E: Tensor, L_inv: Tensor, K: Tensor, w: Tensor) -> tuple[Tensor, Tensor]:
+        """A is kept for the way back."""
+        A = L_inv @ K
+        ctx.save_for_backward(L_inv, A, w)
+        return transpose_times(A, w), A.square().sum(-2)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad_f: Tensor, grad_sum: Tensor) -> tuple[Tensor, None, Tensor, Tensor]:
+        """grad_A = w grad_f' + 2 A grad_sum, then through A = L^-1 K."""
+        L_inv, A, w = ctx.saved_tensors
+        grad_A = _add_outer(A * (2.0 * grad_sum).unsqueeze(-2), w, grad_f)
+        return -(grad_A @ A.mT), None, L_inv.mT @ grad_A, _times(A, grad_f)
+
+
+class TotalRows(torch.autograd.Function):
+    """(E, L^-1, K, w) -> A' w and A A', with A = L^-1 K: two products forward, one back.
+
+    Shapes: E and L^-1 [..., M, M], K [..., M, B], w [..., T, M, P] -> [..., T, B, P] and [..., M, M].
+    """
+
+    @staticmethod
+    def forward(ctx: Any, E: Tensor, L_inv: Tensor, K: Tensor, w: Tensor) -> tuple[Tensor, Tensor]:
+        """A itself is not kept."""
+        A = L_inv @ K
+        gram = A @ A.mT
+        ctx.save_for_backward(L_inv, K, w, gram)
+        return transpose_times(A, w), gram
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad_f: Tensor, grad_gram: Tensor) -> tuple[Tensor, None, Tensor, Tensor]:
+        """With H = G + G' and q = A grad_f: grad_K = L^-T (H L^-1 K + w grad_f'), grad_E = -H A A' - w q'."""
+        L_inv, K, w, gram = ctx.saved_tensors
+        H = grad_gram + grad_gram.mT
+        grad_K = _add_outer((L_inv.mT @ (H @ L_inv)) @ K, L_inv.mT @ w, grad_f)
+        q = L_inv @ _times(K, grad_f)
+        return -(H @ gram) - (w @ q.mT).sum_to_size(gram.shape), None, grad_K, q
+
+
+class SpreadRows(torch.autograd.Function):
+    """(E, L^-1, K, w, F) -> A' w and A_n' (I - F_p F_p') A_n, with A = L^-1 K: two products forward, two back.
+
+    Shapes: E and L^-1 [..., T, M, M], K [..., T, M, B], w [..., T, M, P], F [..., T, P, M, M] -> [..., T, B, P] twice.
+    Where w has the covariance F_p F_p', the second is what the values at the subset explain of the variance of row n.
+    Outputs go in groups, as in `OutputVariances`, with two products for each.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, E: Tensor, L_inv: Tensor, K: Tensor, w: Tensor, F: Tensor) -> tuple[Tensor, Tensor]:
+        """A is kept for the way back."""
+        A = L_inv @ K
+        S = torch.eye(A.shape[-2], dtype=A.dtype, device=A.device) - F @ F.mT
+        ctx.save_for_backward(L_inv, A, w, F, S)
+        return A.mT @ w, explained_variances(A, S)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad_f: Tensor, grad_x: Tensor) -> tuple[Tensor, None, Tensor, Tensor, Tensor]:
+        """With A_p = A diag(grad_p) and G_p = A_p A': grad_K = L^-T (w grad_f' + 2 sum_p S_p A_p), grad_F = -2 G_p F_p.
+
+        G_p also spares the factor a product of its own: grad_E = -w (A grad_f)' - 2 sum_p S_p G_p.
+        """
+        L_inv, A, w, F, S = ctx.saved_tensors
+        size, grad_w, left = _group(A), A @ grad_f, 2.0 * (L_inv.mT.unsqueeze(-3) @ S)
+        grad_K, grams = (L_inv.mT @ w) @ grad_f.mT, []
+        for left_g, grad_g in zip(left.split(size, -3), grad_x.mT.split(size, -2), strict=True):
+            A_g = A.unsqueeze(-3) * grad_g.unsqueeze(-2)
+            grams.append(A_g @ A.mT.unsqueeze(-3))
+            # The sum over the group's outputs is the inner axis of one product.
+            grad_K.add_(left_g.transpose(-3, -2).flatten(-2) @ A_g.flatten(-3, -2))
+        G = torch.cat(grams, -3)
+        grad_E = -(w @ grad_w.mT) - 2.0 * (S @ G).sum(-3)
+        return grad_E, None, grad_K, grad_w, -2.0 * (G @ F)
+
+
+class QuadraticTrace(torch.autograd.Function):
+    """(G, F) -> tr(F_p' G F_p) for a symmetric G: [..., M, M] and [..., P, M, M] -> [..., P]."""
+
+    @staticmethod
+    def forward(ctx: Any, G: Tensor, F: Tensor) -> Tensor:
+        """G F is half the gradient of F."""
+        GF = G.unsqueeze(-3) @ F
+        ctx.save_for_backward(F, GF)
+        ctx.shape = G.shape
+        return (GF * F).sum((-2, -1))
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor]:
+        """grad_G = sum_p grad_p F_p F_p', grad_F = 2 grad G F."""
+        F, GF = ctx.saved_tensors
+        weight = grad[..., None, None]
+        grad_G = ((weight * F) @ F.mT).sum(-3).sum_to_size(ctx.shape)
+        return grad_G, (2.0 * weight * GF).sum_to_size(F.shape)
+
+
+class Gram(torch.autograd.Function):
+    """X -> X' X: one product back instead of two."""
+
+    @staticmethod
+    def forward(ctx: Any, X: Tensor) -> Tensor:
+        """X is kept for the way back."""
+        ctx.save_for_backward(X)
+        return X.mT @ X
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> Tensor:
+        """X (grad + grad')."""
+        (X,) = ctx.saved_tensors
+        return X @ (grad + grad.mT)
+
+
+class OutputVariances(torch.autograd.Function):
+    """(A, W) -> |W_d' A_n|^2 for every row n and output d: one product forward, two back, for each output.
+
+    Shapes: A [..., M, B], W [..., D, M, M] -> [..., B, D]. On a processor rows go in blocks, elsewhere and in compiled
+    steps outputs in groups, so that memory stays a few times that of A, whatever their number.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, A: Tensor, W: Tensor) -> Tensor:
+        """W_d' A is not kept: the way back does without it."""
+        ctx.save_for_backward(A, W)
+        if _rows_go_in_blocks(A):
+            return _output_variances(A, W)
+        parts = [(W_g.mT @ A.unsqueeze(-3)).square_().sum(-2) for W_g in W.split(_group(A), -3)]
+        return torch.cat(parts, -2).mT
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor]:
+        """With A_d = A diag(grad_d): grad_A = 2 sum_d W_d W_d' A_d, and grad_W_d = 2 A_d A' W_d."""
+        A, W = ctx.saved_tensors
+        if _rows_go_in_blocks(A):
+            return _output_variances_back(A, W, grad)
+        size = _group(A)
+        grad_A: Tensor | float = 0.0
+        grad_W = []
+        for W_g, grad_g in zip(W.split(size, -3), grad.mT.split(size, -2), strict=True):
+            A_g = A.unsqueeze(-3) * (2.0 * grad_g).unsqueeze(-2)
+            # The sum over the group's outputs is the inner axis of one product.
+            grad_A = grad_A + (W_g @ W_g.mT).transpose(-3, -2).flatten(-2) @ A_g.flatten(-3, -2)
+            grad_W.append((A_g @ A.unsqueeze(-3).mT) @ W_g)
+        return (
+            torch.as_tensor(grad_A).sum_to_size(A.shape),
+            torch.cat(grad_W, -3).sum_to_size(W.shape),
+        )
+
+
+def _rows_go_in_blocks(A: Tensor) -> bool:
+    """Whether a loop over rows pays: on a GPU its launches cost more, and a compiled step would unroll it."""
+    return A.device.type == "cpu" and not torch.compiler.is_compiling()
+
+
+def _output_variances(A: Tensor, W: Tensor) -> Tensor:
+    """`OutputVariances` forward, a block of rows at a time."""
+    A_each, W_each, batch = _each(A, W)
+    out = A.new_empty(len(A_each), W.shape[-3], A.shape[-1])
+    for A_t, W_t, out_t in zip(A_each, W_each, out, strict=True):
+        tall = W_t.mT.flatten(0, 1)
+        for rows in _blocks(A_t, W_t):
+            torch.sum((tall @ A_t[:, rows]).square_().unflatten(0, (len(W_t), -1)), 1, out=out_t[:, rows])
+    return out.reshape(*batch, *out.shape[1:]).mT
+
+
+def _output_variances_back(A: Tensor, W: Tensor, grad: Tensor) -> tuple[Tensor, Tensor]:
+    """`OutputVariances` back, a block of rows at a time."""
+    A_each, W_each, batch = _each(A, W)
+    grad_each = (2.0 * grad).mT.reshape(len(A_each), W.shape[-3], 1, A.shape[-1])
+    grad_A, grad_W = torch.empty_like(A_each), torch.empty_like(W_each)
+    for A_t, W_t, grad_t, grad_A_t, grad_W_t in zip(A_each, W_each, grad_each, grad_A, grad_W, strict=True):
+        wide = (W_t @ W_t.mT).transpose(0, 1).flatten(1)
+        gram = A.new_zeros(wide.shape[1], wide.shape[0])
+        for rows in _blocks(A_t, W_t):
+            A_b, grad_b = A_t[:, rows], grad_t[..., rows]
+            # Into a tensor of its own: the product of slices would be laid out like them, and flattened by a copy.
+            A_d = torch.mul(A_b, grad_b, out=A.new_empty(len(W_t), *A_b.shape)).flatten(0, 1)
+            # The sum over the outputs is the inner axis of one product.
+            torch.mm(wide, A_d, out=grad_A_t[:, rows])
+            gram.addmm_(A_d, A_b.mT)
+        torch.bmm(gram.view_as(W_t), W_t, out=grad_W_t)
+    return (
+        grad_A.reshape(*batch, *A.shape[-2:]).sum_to_size(A.shape),
+        grad_W.reshape(*batch, *W.shape[-3:]).sum_to_size(W.shape),
+    )
+
+
+def _each(A: Tensor, W: Tensor) -> tuple[Tensor, Tensor, torch.Size]:
+    """A [b, M, B] and W [b, D, M, M] with their leading axes made equal and one, and those axes."""
+    batch = torch.broadcast_shapes(A.shape[:-2], W.shape[:-3])
+    A_each = A.expand(*batch, *A.shape[-2:]).reshape(batch.numel(), *A.shape[-2:])
+    return A_each, W.expand(*batch, *W.shape[-3:]).reshape(batch.numel(), *W.shape[-3:]), batch
+
+
+def _blocks(A: Tensor, W: Tensor) -> Iterator[slice]:
+    """Rows of A [M, B] that go together with all outputs of W [D, M, M]."""
+    size = max(1, _BLOCK_ELEMENTS // (len(W) * len(A)))
+    return (slice(start, start + size) for start in range(0, A.shape[1], size))
+
+
+def explained_variances(A: Tensor, S: Tensor) -> Tensor:
+    """A_n' S_p A_n for every row n and output p, [..., M, B] and [..., P, M, M] -> [..., B, P]; outputs in groups."""
+    rows = A.unsqueeze(-3)
+    return torch.cat([(S_g @ rows).mul_(rows).sum(-2) for S_g in S.split(_group(A), -3)], -2).mT
+
+
+def _group(A: Tensor) -> int:
+    """Outputs that go together."""
+    limit = _GROUP_ELEMENTS_CUDA if A.is_cuda else _GROUP_ELEMENTS
+    return max(1, limit // max(A.numel(), 1))
+
+
+def _is_shared(matrix: Tensor, columns: Tensor) -> bool:
+    """Whether one matrix serves several samples of columns."""
+    return matrix.shape[-3] == 1 and columns.shape[-3] > 1
+
+
+def _merge(columns: Tensor) -> Tensor:
+    """[..., T, N, D] -> [..., 1, N, T D]."""
+    return columns.movedim(-3, -2).flatten(-2).unsqueeze(-3)
+
+
+def transpose_times(matrix: Tensor, columns: Tensor) -> Tensor:
+    """Matrix' columns for every sample, [..., T, B, D]."""
+    if not _is_shared(matrix, columns):
+        return matrix.mT @ columns
+    product = matrix.mT @ _merge(columns)
+    return product.squeeze(-3).unflatten(-1, (columns.shape[-3], columns.shape[-1])).movedim(-2, -3)
+
+
+def _times(matrix: Tensor, columns: Tensor) -> Tensor:
+    """Matrix columns for every sample, [..., T, M, D]."""
+    return transpose_times(matrix.mT, columns)
+
+
+def _add_outer(base: Tensor, left: Tensor, right: Tensor) -> Tensor:
+    """Sum of base and left right', summed over the samples that share one base; `base` may be overwritten."""
+    if _is_shared(base, left):
+        left, right = _merge(left), _merge(right)
+    # The compiler fuses the sum itself, and that of PyTorch 2.6 cannot ask for the layout on the way back.
+    if torch.compiler.is_compiling() or base.shape[:-2] != left.shape[:-2] or not base.is_contiguous():
+        return base + left @ right.mT
+    base.flatten(0, -3).baddbmm_(left.flatten(0, -3), right.flatten(0, -3).mT)
+    return base

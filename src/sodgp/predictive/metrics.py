@@ -1,0 +1,181 @@
+"""Scores of a predictive distribution against observations, in the units of the distribution.
+
+Every function takes the observations first. With several outputs a score is the mean over all rows and outputs.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sodgp.system.arrays import Numbers, to_array
+from sodgp.errors import InputError
+from sodgp.predictive.mixture import GaussianMixture, tail_probability
+
+__all__ = ["coverage", "crps", "nlpp", "pit", "rmse", "scores"]
+
+
+def nlpp(y: Numbers, dist: GaussianMixture) -> float:
+    r"""Mean negative log predictive density, ``-mean_n log p(y_n)`` with ``p`` the mixture; smaller is better.
+
+    Parameters
+    ----------
+    y : array of shape [N] or [N, P]
+        Observations: list, NumPy array, pandas Series or frame, or tensor.
+    dist : GaussianMixture
+        Predictive distribution of the same rows.
+
+    Returns
+    -------
+    float
+
+    Raises
+    ------
+    InputError
+        If `y` does not fit the distribution, holds NaN, or is empty.
+
+    Examples
+    --------
+    >>> dist = GaussianMixture([[0.0, 0.0]], [[1.0, 1.0]])
+    >>> round(nlpp([0.0, 1.0], dist), 4)
+    1.1689
+    """
+    return -float(np.mean(dist.log_prob(_observations(y, dist))))
+
+
+def rmse(y: Numbers, dist: GaussianMixture | Numbers) -> float:
+    """Root mean squared error of the predictive mean, ``sqrt(mean_n (y_n - mean_n)^2)``.
+
+    Parameters
+    ----------
+    y : array of shape [N] or [N, P]
+        Observations.
+    dist : GaussianMixture or array of y's shape
+        Predictive distribution, or the predicted means themselves.
+
+    Returns
+    -------
+    float
+
+    Raises
+    ------
+    InputError
+        As for `nlpp`.
+
+    Examples
+    --------
+    >>> rmse([3.0, -3.0], [0.0, 0.0])
+    3.0
+    """
+    if not isinstance(dist, GaussianMixture):
+        # A distribution of the given means: one place decides which shapes fit together.
+        mean = to_array(dist, "predicted means")[None]
+        dist = GaussianMixture(mean, np.ones_like(mean))
+    residual = _observations(y, dist) - dist.mean
+    return float(np.sqrt(np.mean(np.square(residual))))
+
+
+def crps(y: Numbers, dist: GaussianMixture) -> float:
+    """Mean continuous ranked probability score, exact for the mixture; in the units of y, smaller is better.
+
+    Parameters
+    ----------
+    y : array of shape [N] or [N, P]
+        Observations.
+    dist : GaussianMixture
+        Predictive distribution of the same rows.
+
+    Returns
+    -------
+    float
+
+    Examples
+    --------
+    >>> round(crps([0.0], GaussianMixture([[0.0]], [[1.0]])), 4)
+    0.2337
+    """
+    return float(np.mean(dist.crps(_observations(y, dist))))
+
+
+def pit(y: Numbers, dist: GaussianMixture) -> NDArray[np.float64]:
+    """Probability integral transform, the cdf at the observations: uniform on [0, 1] if the distribution is right.
+
+    Parameters
+    ----------
+    y : array of shape [N] or [N, P]
+        Observations.
+    dist : GaussianMixture
+        Predictive distribution of the same rows.
+
+    Returns
+    -------
+    ndarray, shape [N] or [N, P]
+
+    Examples
+    --------
+    >>> pit([0.0], GaussianMixture([[0.0]], [[1.0]]))
+    array([0.5])
+    """
+    return dist.cdf(_observations(y, dist))
+
+
+def coverage(y: Numbers, dist: GaussianMixture, level: float = 0.9) -> float:
+    """Share of the observations inside the central interval of the given level; ideally equal to it.
+
+    Parameters
+    ----------
+    y : array of shape [N] or [N, P]
+        Observations.
+    dist : GaussianMixture
+        Predictive distribution of the same rows.
+    level : float
+        Probability of the interval, between 0 and 1.
+
+    Returns
+    -------
+    float
+
+    Examples
+    --------
+    >>> coverage([0.0, 1.0, 2.0, 3.0], GaussianMixture([[0.0] * 4], [[1.0] * 4]), level=0.95)
+    0.5
+    """
+    return _share_inside(pit(y, dist), level)
+
+
+def scores(y: Numbers, dist: GaussianMixture) -> dict[str, float]:
+    """All the scores of this module.
+
+    Parameters
+    ----------
+    y : array of shape [N] or [N, P]
+        Observations.
+    dist : GaussianMixture
+        Predictive distribution of the same rows.
+
+    Returns
+    -------
+    dict
+        ``nlpp``, ``rmse``, ``crps``, and ``coverage_50``, ``coverage_80``, ``coverage_90``, ``coverage_95``.
+
+    Examples
+    --------
+    >>> sorted(scores([0.0], GaussianMixture([[0.0]], [[1.0]])))
+    ['coverage_50', 'coverage_80', 'coverage_90', 'coverage_95', 'crps', 'nlpp', 'rmse']
+    """
+    p = pit(y, dist)
+    result = {"nlpp": nlpp(y, dist), "rmse": rmse(y, dist), "crps": crps(y, dist)}
+    return result | {f"coverage_{percent}": _share_inside(p, percent / 100) for percent in (50, 80, 90, 95)}
+
+
+def _observations(y: Numbers, dist: GaussianMixture) -> NDArray[np.float64]:
+    """Observations in the distribution's shape; unlike the distribution's methods, a score needs one for each row."""
+    if len(dist) == 0 or np.ndim(to_array(y, "y")) == 0:
+        raise InputError(f"a score needs one observation for each row, and at least one; got {y!r} for {dist!r}")
+    return dist.align(y)
+
+
+def _share_inside(p: NDArray[np.float64], level: float) -> float:
+    # y lies in the central interval exactly when its cdf lies between the tails: no quantile has to be solved for.
+    tail = tail_probability(level)
+    return float(np.mean((p >= tail) & (p <= 1 - tail)))

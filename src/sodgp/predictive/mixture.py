@@ -1,0 +1,451 @@
+"""The predictive distribution of a deep GP: a mixture of Gaussians, one component per Monte Carlo sample.
+
+Glossary: T components (Monte Carlo samples), N rows, P outputs. Inside, rows and outputs are flattened to C = N P
+*cells*, since no marginal quantity of a cell depends on any other; `sodgp.predictive.density` holds the mathematics of one block
+of cells, tensors ``[T, C]``.
+
+References
+----------
+Grimit, Gneiting, Berrocal, Johnson (2006). The continuous ranked probability score for circular variables and its
+application to mesoscale forecast ensemble verification. QJRMS 132. (Closed form of a mixture's CRPS.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+
+from sodgp.predictive import density as mixtures
+from sodgp.system.arrays import FloatArray, Numbers, refuse_entries, to_array, to_numpy, to_tensor
+from sodgp.errors import InputError
+from sodgp.predictive.outliers import Outliers, variance_of
+
+CHUNK_ELEMENTS = 2**17
+"""Elements of the largest temporary tensor (1 MiB in float64): bounds memory, and stays in the processor's caches."""
+
+CellFunction = Callable[[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor], torch.Tensor]
+
+
+class GaussianMixture:
+    r"""Equally weighted mixture of T Gaussians for every row and output.
+
+    .. math:: p(y_{np}) = \frac1T \sum_{t=1}^T N(y_{np};\, \mu_{tnp},\, \sigma^2_{tnp})
+
+    The T components are Monte Carlo samples of the whole model, so component t of one row belongs to component t of
+    every other row and output. All results are marginal, per row and output; `sample` keeps the joint law.
+
+    With `outlier_probability` :math:`\epsilon` an observation is an outlier with that probability, in every row and
+    output on its own, and then has a normal law with the mean of the mixture and ten times its standard deviation.
+
+    Computation is float64 on the device of `means`; every result is a NumPy array of shape ``[N]`` if `means` is
+    ``[T, N]``, and ``[N, P]`` if it is ``[T, N, P]``. Memory beyond the two inputs and the result is bounded by
+    ``CHUNK_ELEMENTS``, whatever N.
+
+    Parameters
+    ----------
+    means : torch.Tensor, shape [T, N] or [T, N, P]
+        Component means.
+    variances : torch.Tensor, same shape
+        Component variances, positive.
+    outlier_probability : float, default=0
+        From 0 to below 1.
+
+    Raises
+    ------
+    InputError
+        If the shapes differ, there is no component, a mean is not finite, a variance not finite and positive, or the
+        probability out of range.
+
+    Examples
+    --------
+    >>> dist = GaussianMixture(torch.tensor([[-1.0], [1.0]]), torch.tensor([[1.0], [1.0]]))
+    >>> dist
+    GaussianMixture(n_components=2, n_rows=1, n_outputs=1)
+    >>> dist.mean, dist.variance
+    (array([0.]), array([2.]))
+    >>> careful = GaussianMixture(torch.zeros(1, 1), torch.ones(1, 1), outlier_probability=0.001)
+    >>> careful.log_prob(15.0).round(1), careful.interval(0.9)[1].round(3)  # -113.4 and 1.645 without outliers
+    (array([-11.3]), array([1.649]))
+    """
+
+    def __init__(self, means: Numbers, variances: Numbers, *, outlier_probability: float = 0.0) -> None:
+        mu = to_tensor(means, "means")
+        var = to_tensor(variances, "variances", mu.device)
+        if mu.shape != var.shape or mu.ndim not in (2, 3) or mu.shape[0] == 0:
+            raise InputError(
+                "means and variances must have one shape, [T, N] or [T, N, P] with T >= 1 components; "
+                f"got {list(mu.shape)} and {list(var.shape)}"
+            )
+        refuse_entries(~torch.isfinite(mu), "means", "not finite", mu)
+        refuse_entries(~(torch.isfinite(var) & (var > 0)), "variances", "not finite and positive", var)
+        if not 0.0 <= outlier_probability < 1.0:
+            raise InputError(f"outlier_probability must be from 0 to below 1; got {outlier_probability!r}")
+        self._shape = tuple(mu.shape[1:])
+        self._mu, self._var = mu.flatten(1), var.flatten(1)
+        self._outliers = Outliers.of(self._mu, self._var, float(outlier_probability))
+
+    @property
+    def n_components(self) -> int:
+        """Number T of mixture components."""
+        return int(self._mu.shape[0])
+
+    @property
+    def outlier_probability(self) -> FloatArray:
+        """Probability that an observation is an outlier, shape [N] or [N, P]."""
+        return self._result(self._outliers.probability.sum(0))
+
+    @property
+    def n_outputs(self) -> int:
+        """Number P of outputs."""
+        return self._shape[1] if len(self._shape) == 2 else 1
+
+    def __len__(self) -> int:
+        return self._shape[0]
+
+    def __repr__(self) -> str:
+        sizes = f"n_components={self.n_components}, n_rows={len(self)}, n_outputs={self.n_outputs}"
+        return f"{type(self).__name__}({sizes})"
+
+    def __getitem__(self, rows: Any) -> GaussianMixture:
+        """Mixture of some rows (int, slice, integer or boolean array); an int keeps the row axis, with length 1."""
+        rows = rows.cpu().numpy() if isinstance(rows, torch.Tensor) else rows
+        # NumPy's rules, and its IndexError, which also ends a loop over the rows.
+        index = torch.from_numpy(np.arange(len(self))[rows].reshape(-1).copy()).to(self._mu.device)
+
+        def chosen(values: torch.Tensor) -> torch.Tensor:
+            return values.reshape(len(values), *self._shape)[:, index]
+
+        found = GaussianMixture(chosen(self._mu), chosen(self._var))
+        return found._with(self._outliers.map(lambda values: chosen(values).flatten(1)))
+
+    @classmethod
+    def concatenate(cls, mixtures: Sequence[GaussianMixture]) -> GaussianMixture:
+        """Stack mixtures along rows; they must have equal numbers of components and outputs.
+
+        Parameters
+        ----------
+        mixtures : sequence of GaussianMixture
+            At least one; the result is on the device of the first.
+
+        Examples
+        --------
+        >>> dist = GaussianMixture(torch.tensor([[0.0, 5.0], [2.0, 5.0]]), torch.ones(2, 2))
+        >>> len(GaussianMixture.concatenate([dist, dist]))
+        4
+        """
+        if not mixtures:
+            raise InputError("concatenate needs at least one mixture")
+        first = mixtures[0]
+        for i, other in enumerate(mixtures):
+            if (other.n_components, other._shape[1:]) != (first.n_components, first._shape[1:]):
+                raise InputError(f"mixture {i}, {other!r}, does not fit under {first!r}: components or outputs differ")
+        shape = (first.n_components, sum(map(len, mixtures)), *first._shape[1:])
+        mu = torch.cat([m._mu.to(first._mu.device) for m in mixtures], dim=1)
+        var = torch.cat([m._var.to(first._mu.device) for m in mixtures], dim=1)
+        count = max(len(m._outliers.mu) for m in mixtures)
+        strange = [m._outliers.padded(count, m._mu, m._var).map(lambda v: v.to(first._mu.device)) for m in mixtures]
+        return cls(mu.reshape(shape), var.reshape(shape))._with(Outliers.joined(strange, dim=1))
+
+    @classmethod
+    def pool(cls, members: Sequence[GaussianMixture]) -> GaussianMixture:
+        """One mixture of all components of several, over the same rows and outputs: an ensemble's prediction.
+
+        Parameters
+        ----------
+        members : sequence of GaussianMixture
+            With equal numbers of components and probabilities of outliers, so that every member has the same weight.
+
+        Examples
+        --------
+        >>> dist = GaussianMixture(torch.tensor([[0.0, 5.0], [2.0, 5.0]]), torch.ones(2, 2))
+        >>> GaussianMixture.pool([dist, dist]).n_components
+        4
+        """
+        if not members:
+            raise InputError("pool needs at least one mixture")
+        shapes = {(m.n_components, m._shape) for m in members}
+        if len(shapes) > 1:
+            raise InputError(f"pooled mixtures must agree in components, rows and outputs; got {sorted(shapes)}")
+        if not all(np.allclose(m.outlier_probability, members[0].outlier_probability) for m in members):
+            raise InputError("pooled mixtures must agree in the probability of outliers")
+        parts = [[t.reshape(m.n_components, *m._shape) for t in (m._mu, m._var)] for m in members]
+        means, variances = (
+            torch.cat([t.to(parts[0][0].device) for t in column]) for column in zip(*parts, strict=True)
+        )
+        strange = Outliers.joined([m._outliers.map(lambda values: values.to(means.device)) for m in members])
+        return cls(means, variances)._with(strange._replace(probability=strange.probability / len(members)))
+
+    def affine(self, scale: Numbers, shift: Numbers) -> GaussianMixture:
+        """Mixture of ``scale * Y + shift``, as when going back to original units.
+
+        Parameters
+        ----------
+        scale, shift : float or array of shape [P]
+            One number, or one per output; `scale` is finite and not zero.
+
+        Examples
+        --------
+        >>> dist = GaussianMixture(torch.zeros(1, 2), torch.ones(1, 2)).affine(3.0, 10.0)
+        >>> dist.mean, dist.std
+        (array([10., 10.]), array([3., 3.]))
+        """
+        a, b = to_tensor(scale, "scale", self._mu.device), to_tensor(shift, "shift", self._mu.device)
+        for name, values in (("scale", a), ("shift", b)):
+            if values.ndim > 1 or values.numel() not in (1, self.n_outputs):
+                got = list(values.shape)
+                raise InputError(f"{name} must be one number or {self.n_outputs}, one per output; got shape {got}")
+            refuse_entries(~torch.isfinite(values), name, "not finite", values)
+        refuse_entries(a == 0, "scale", "zero", a)
+        full = (self.n_components, len(self), self.n_outputs)
+        mu, var = a * self._mu.reshape(full) + b, a.square() * self._var.reshape(full)
+        shape = (self.n_components, *self._shape)
+        by_cell = [v.expand(self.n_outputs).repeat(len(self)) for v in (a.reshape(-1), b.reshape(-1))]
+        return GaussianMixture(mu.reshape(shape), var.reshape(shape))._with(self._outliers.affine(*by_cell))
+
+    def around_mean(self, factor: float) -> GaussianMixture:
+        """Mixture of ``m + factor * (Y - m)``, m the mean of the row: the standard deviation grows by `factor`.
+
+        Parameters
+        ----------
+        factor : float
+            Finite and positive.
+
+        Examples
+        --------
+        >>> dist = GaussianMixture(torch.tensor([[0.0, 5.0], [2.0, 5.0]]), torch.ones(2, 2))
+        >>> narrow = dist.around_mean(0.5)
+        >>> narrow.mean - dist.mean, narrow.std / dist.std
+        (array([0., 0.]), array([0.5, 0.5]))
+        """
+        if not (np.isfinite(factor) and factor > 0):
+            raise InputError(f"factor must be finite and positive; got {factor!r}")
+        if factor == 1.0:
+            return self
+        shift = (1.0 - factor) * self._centre
+        mu, var = factor * self._mu + shift, factor**2 * self._var
+        shape = (self.n_components, *self._shape)
+        return GaussianMixture(mu.reshape(shape), var.reshape(shape))._with(self._outliers.affine(factor, shift))
+
+    def _with(self, outliers: Outliers) -> GaussianMixture:
+        """The same mixture, given these outliers."""
+        self._outliers = outliers
+        return self
+
+    @property
+    def mean(self) -> FloatArray:
+        """Mean of the mixture, shape [N] or [N, P]."""
+        return self._result(self._centre)
+
+    @property
+    def _centre(self) -> torch.Tensor:
+        mean, strange = self._mu.mean(0), self._outliers
+        return mean + (strange.probability * (strange.mu - mean)).sum(0)
+
+    @property
+    def variance(self) -> FloatArray:
+        """Variance of the mixture: mean of the variances plus variance (ddof 0) of the means; [N] or [N, P]."""
+        mean, variance = self._mu.mean(0), variance_of(self._mu, self._var)
+        p = self._outliers.probability
+        distance = self._outliers.mu - mean
+        second = (p * (self._outliers.var + distance.square())).sum(0)
+        return self._result((1.0 - p.sum(0)) * variance + second - (p * distance).sum(0).square())
+
+    @property
+    def std(self) -> FloatArray:
+        """Standard deviation of the mixture, shape [N] or [N, P]."""
+        return np.sqrt(self.variance)
+
+    def log_prob(self, y: Numbers) -> FloatArray:
+        """Log density, ``logsumexp_t log N(y; mu_t, sigma_t^2) - log T``: the log of the mean, not the mean of logs.
+
+        Parameters
+        ----------
+        y : array of shape [N] or [N, P], or one number for all
+            List, NumPy array, pandas Series or frame, or tensor.
+
+        Returns
+        -------
+        ndarray, shape [N] or [N, P]
+            Of each output on its own.
+
+        Examples
+        --------
+        >>> GaussianMixture(torch.zeros(5, 1), torch.ones(5, 1)).log_prob([0.0]).round(4)
+        array([-0.9189])
+        """
+        return self._over_cells(mixtures.log_density, y)
+
+    def cdf(self, y: Numbers) -> FloatArray:
+        """Probability of a value up to `y`, ``mean_t Phi((y - mu_t) / sigma_t)``; shapes as in `log_prob`.
+
+        Examples
+        --------
+        >>> dist = GaussianMixture(torch.tensor([[0.0, 5.0], [2.0, 5.0]]), torch.ones(2, 2))
+        >>> dist.cdf([1.0, 5.0])
+        array([0.5, 0.5])
+        """
+        return self._over_cells(mixtures.cdf, y)
+
+    def crps(self, y: Numbers) -> FloatArray:
+        r"""Continuous ranked probability score, exact; smaller is better, in the units of y; shapes as in `log_prob`.
+
+        .. math:: E|Y - y| - \tfrac12 E|Y - Y'| = \frac1T \sum_t A(y - \mu_t, \sigma_t^2)
+                  - \frac1{2T^2} \sum_{st} A(\mu_s - \mu_t, \sigma_s^2 + \sigma_t^2),\quad
+                  A(\mu, \sigma^2) = 2 \sigma \phi(\mu/\sigma) + \mu (2 \Phi(\mu/\sigma) - 1)
+
+        Examples
+        --------
+        >>> GaussianMixture(torch.zeros(1, 1), torch.ones(1, 1)).crps([0.0]).round(4)
+        array([0.2337])
+        """
+        return self._over_cells(mixtures.crps, y)
+
+    def quantile(self, q: Numbers) -> FloatArray:
+        """Value below which the mixture has probability `q`: the root of ``cdf(x) = q``.
+
+        Parameters
+        ----------
+        q : float or array of shape [Q]
+            Between 0 and 1; 0 gives ``-inf`` and 1 gives ``inf``.
+
+        Returns
+        -------
+        ndarray, shape [N] or [N, P] for a single q; [Q, N] or [Q, N, P] for several
+            The cdf there equals q to a relative 1e-10 (of the smaller tail), or as near as a float64 x allows. Where
+            the cdf is flat at q, between distant components, any value of the gap may come back.
+
+        Examples
+        --------
+        >>> GaussianMixture(torch.zeros(1, 2), torch.ones(1, 2)).quantile([0.05, 0.95]).round(3)
+        array([[-1.645, -1.645],
+               [ 1.645,  1.645]])
+        """
+        levels = to_array(q, "q")
+        if levels.ndim > 1 or not np.all((levels >= 0) & (levels <= 1)):
+            raise InputError(f"q must be one probability or a list of them, between 0 and 1; got {q!r}")
+        flat = torch.from_numpy(levels.reshape(-1)).to(self._mu.device)
+        n_cells = self._mu.shape[1]
+        found = self._mu.new_empty(len(flat) * n_cells)
+        for block in _blocks(len(found), self.n_components):
+            column = torch.arange(block.start, block.stop, device=found.device)
+            level, cell = flat[column // n_cells], column % n_cells
+            found[block] = mixtures.quantile(*self._components(cell), level)
+        return to_numpy(found.reshape(*levels.shape, *self._shape))
+
+    def interval(self, level: float = 0.9) -> tuple[FloatArray, FloatArray]:
+        """Central interval that holds a share `level` of the probability, equal tails left out on both sides.
+
+        Parameters
+        ----------
+        level : float
+            Between 0 and 1, both excluded.
+
+        Returns
+        -------
+        lower, upper : ndarray, shape [N] or [N, P]
+
+        Examples
+        --------
+        >>> dist = GaussianMixture(torch.tensor([[0.0, 5.0], [2.0, 5.0]]), torch.ones(2, 2))
+        >>> low, high = dist.interval(0.9)
+        >>> low.round(2), high.round(2)
+        (array([-1.28,  3.36]), array([3.28, 6.64]))
+        """
+        tail = tail_probability(level)
+        lower, upper = self.quantile([tail, 1 - tail])
+        return lower, upper
+
+    def sample(self, n_samples: int = 1, random_state: int | np.random.Generator | None = None) -> FloatArray:
+        """Draw from the mixture.
+
+        One draw takes all its rows and outputs from one component, as the model's Monte Carlo samples do, so that
+        sums and differences over rows have the right spread; noise is independent in each.
+
+        Parameters
+        ----------
+        n_samples : int
+            Number of draws.
+        random_state : int, numpy.random.Generator or None
+            Seed or generator; None takes fresh entropy. No global seed is read or set.
+
+        Returns
+        -------
+        ndarray, shape [n_samples, N] or [n_samples, N, P]
+
+        Examples
+        --------
+        >>> dist = GaussianMixture(torch.tensor([[0.0, 5.0], [2.0, 5.0]]), torch.ones(2, 2))
+        >>> dist.sample(10, random_state=0).shape
+        (10, 2)
+        """
+        if isinstance(n_samples, bool) or not isinstance(n_samples, int | np.integer) or n_samples < 1:
+            raise InputError(f"n_samples must be an integer of at least 1; got {n_samples!r:.100}")
+        rng = np.random.default_rng(random_state)
+        component = rng.integers(self.n_components, size=n_samples)
+        # All the noise is drawn at once, and on the CPU: neither chunks nor device change what a seed gives.
+        draws = rng.standard_normal((n_samples, self._mu.shape[1]))
+        # Only where there can be some: elsewhere a seed gives what it always gave.
+        strange = rng.random(draws.shape) if len(self._outliers.mu) else None
+        for block in _blocks(draws.shape[1], max(self.n_components, n_samples)):
+            mu, var = self._mu[:, block], self._var[:, block]
+            normal = draws[:, block]
+            drawn = normal * to_numpy(var.sqrt())[component] + to_numpy(mu)[component]
+            if strange is not None:
+                drawn = self._outliers.of_cells(block).put_into(drawn, normal, strange[:, block])
+            draws[:, block] = drawn
+        return draws.reshape(n_samples, *self._shape)
+
+    def align(self, y: Numbers) -> FloatArray:
+        """Observations as an array of the distribution's shape; InputError if they do not fit or one is missing.
+
+        Examples
+        --------
+        >>> dist = GaussianMixture(torch.tensor([[0.0, 5.0], [2.0, 5.0]]), torch.ones(2, 2))
+        >>> dist.align(1.0)
+        array([1., 1.])
+        """
+        values = to_array(y, "y")
+        if values.ndim == 0:
+            values = np.full(self._shape, values)
+        column = values.shape in [(len(self),), (len(self), 1)]  # the same thing where there is one output
+        if values.shape != self._shape and not (self.n_outputs == 1 and column):
+            raise InputError(f"y must have the distribution's shape, {list(self._shape)}; got {list(values.shape)}")
+        refuse_entries(torch.from_numpy(np.isnan(values)), "y", "missing (NaN)", values)
+        return values.reshape(self._shape)
+
+    def _over_cells(self, function: CellFunction, y: Numbers) -> FloatArray:
+        """Apply a function of ([T, C], [T, C], [T, C], [C]) to blocks of cells."""
+        flat = torch.from_numpy(self.align(y).reshape(-1)).to(self._mu.device)
+        result = torch.empty_like(flat)
+        for block in _blocks(len(flat), self.n_components):
+            result[block] = function(*self._components(block), flat[block])
+        return self._result(result)
+
+    def _components(self, cells: slice | torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        """Means, variances and relative weights [T, C] of some cells; outliers are further components."""
+        mu, var = self._mu[:, cells], self._var[:, cells]
+        strange = self._outliers.of_cells(cells)
+        if not len(strange.mu):
+            return mu, var, torch.ones_like(mu)
+        share = len(mu) * strange.probability / (1.0 - strange.probability.sum(0))
+        return torch.cat([mu, strange.mu]), torch.cat([var, strange.var]), torch.cat([torch.ones_like(mu), share])
+
+    def _result(self, values: torch.Tensor) -> FloatArray:
+        return to_numpy(values.reshape(self._shape))
+
+
+def tail_probability(level: float) -> float:
+    """Probability below a central interval of the given level, ``(1 - level) / 2``; InputError outside (0, 1)."""
+    if not 0 < level < 1:
+        hint = f"; for {level:g} per cent write {level / 100:g}" if 1 < level < 100 else ""
+        raise InputError(f"level must lie strictly between 0 and 1; got {level!r}{hint}")
+    return (1 - level) / 2
+
+
+def _blocks(n_cells: int, depth: int) -> Iterator[slice]:
+    """Slices of cells such that depth x slice stays within ``CHUNK_ELEMENTS``."""
+    size = max(1, CHUNK_ELEMENTS // depth)
+    return (slice(start, min(start + size, n_cells)) for start in range(0, n_cells, size))

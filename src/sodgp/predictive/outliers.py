@@ -1,0 +1,102 @@
+"""Outliers of a predictive distribution: a further component, wide and of little weight.
+
+Means and variances of a mixture are ``[T, C]`` for T components and C cells, as in `sodgp.predictive.density`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import torch
+
+from sodgp.system.arrays import FloatArray, to_numpy
+
+OUTLIER_SCALE = 10.0
+"""How many times wider the law of an outlier is than that of any other observation, in standard deviations."""
+
+
+def widening(outlier_probability: float) -> float:
+    """The factor by which outliers of that probability widen a variance.
+
+    Examples
+    --------
+    >>> widening(0.0), round(widening(0.001), 3)
+    (1.0, 1.099)
+    """
+    return 1.0 + outlier_probability * (OUTLIER_SCALE**2 - 1.0)
+
+
+class Outliers(NamedTuple):
+    """Means, variances and probabilities [G, C] of G laws of outliers, one for each pooled mixture that has some.
+
+    Examples
+    --------
+    >>> strange = Outliers.of(torch.zeros(5, 2), torch.ones(5, 2), 0.01)
+    >>> strange.var.tolist(), strange.probability.shape
+    ([[100.0, 100.0]], torch.Size([1, 2]))
+    """
+
+    mu: torch.Tensor
+    var: torch.Tensor
+    probability: torch.Tensor
+
+    @classmethod
+    def of(cls, mu: torch.Tensor, var: torch.Tensor, probability: float) -> Outliers:
+        """Around components [T, C]; none at all for a probability of zero."""
+        count = 1 if probability else 0
+        wide = (OUTLIER_SCALE**2 * variance_of(mu, var)).clamp_max(torch.finfo(var.dtype).max / 4)
+        centre = mu.mean(0)
+        return cls(*(values[None][:count] for values in (centre, wide, torch.full_like(centre, probability))))
+
+    def affine(self, scale: torch.Tensor | float, shift: torch.Tensor) -> Outliers:
+        """Of ``scale * Y + shift``, both for each cell.
+
+        Examples
+        --------
+        >>> strange = Outliers.of(torch.zeros(5, 1), torch.ones(5, 1), 0.01).affine(2.0, torch.ones(1))
+        >>> strange.mu.item(), strange.var.item()
+        (1.0, 400.0)
+        """
+        return self._replace(mu=scale * self.mu + shift, var=scale**2 * self.var)
+
+    def padded(self, count: int, mu: torch.Tensor, var: torch.Tensor) -> Outliers:
+        """With further laws around components [T, C], of probability zero, `count` in all."""
+        none = Outliers.of(mu, var, 1.0)
+        more = none._replace(probability=torch.zeros_like(none.probability))
+        return Outliers.joined([self, *[more] * (count - len(self.mu))])
+
+    @classmethod
+    def joined(cls, parts: Sequence[Outliers], dim: int = 0) -> Outliers:
+        """The laws of all parts for the same cells or, with ``dim=1``, as many laws for all their cells."""
+        return cls(*(torch.cat(values, dim=dim) for values in zip(*parts, strict=True)))
+
+    def put_into(self, draws: FloatArray, normal: FloatArray, uniform: FloatArray) -> FloatArray:
+        """Draws [n, C] with an outlier wherever a uniform number says so, made of the normal one beside it."""
+        below = np.zeros(draws.shape[1])
+        for centre, variance, p in zip(*map(to_numpy, self), strict=True):
+            chosen = (uniform >= below) & (uniform < below + p)
+            draws = np.where(chosen, centre + np.sqrt(variance) * normal, draws)
+            below = below + p
+        return draws
+
+    def of_cells(self, cells: slice | torch.Tensor) -> Outliers:
+        """The laws of some cells."""
+        return self.map(lambda values: values[:, cells])
+
+    def map(self, function: Callable[[torch.Tensor], torch.Tensor]) -> Outliers:
+        """The same with a function applied to all three."""
+        return Outliers(*map(function, self))
+
+
+def variance_of(mu: torch.Tensor, var: torch.Tensor) -> torch.Tensor:
+    """Variance [C] of equally weighted components [T, C].
+
+    Examples
+    --------
+    >>> variance_of(torch.tensor([[-1.0], [1.0]]), torch.ones(2, 1))
+    tensor([2.])
+    """
+    spread = mu.var(0, correction=0) if mu.shape[1] else mu[0]  # torch warns about an empty variance
+    return var.mean(0) + spread

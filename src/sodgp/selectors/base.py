@@ -1,0 +1,204 @@
+"""The contract of a subset selector, and what the selectors share.
+
+A selector picks the rows of the training data that become the subset S. It is a small frozen dataclass that holds its
+options, keeps no state, and takes every random number from the generator that it is given.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from typing import Protocol, runtime_checkable
+
+import torch
+from gpytorch.kernels import Kernel, RBFKernel
+from jaxtyping import Float, Int64
+from torch import Generator, Tensor
+
+from sodgp.errors import ConfigurationError, InputError
+
+CHUNK_ELEMENTS = 1_000_000
+"""Numbers in the widest temporary array of one chunk of rows (8 MB in float64)."""
+
+
+@runtime_checkable
+class Selector(Protocol):
+    """Anything that picks a subset of the rows of X.
+
+    Examples
+    --------
+    >>> from sodgp.selectors import KMeans
+    >>> isinstance(KMeans(), Selector), isinstance("kmeans", Selector)
+    (True, False)
+    """
+
+    def select(
+        self,
+        X: Float[Tensor, "N D"],
+        y: Float[Tensor, "N P"] | None,
+        size: int,
+        kernel: Kernel | None,
+        generator: Generator,
+    ) -> Int64[Tensor, " M"]:
+        """Pick ``size`` different rows of ``X``.
+
+        Parameters
+        ----------
+        X : Tensor, shape [N, D]
+            Standardised inputs, float64.
+        y : Tensor, shape [N, P], or None
+            Standardised targets; a selector may ignore them.
+        size : int
+            Rows wanted, M. With ``size >= N`` the answer is every row in its own order.
+        kernel : gpytorch.kernels.Kernel or None
+            Kernel over the rows of ``X``. None: a unit-variance RBF with lengthscale sqrt(D). Selectors that only look
+            at distances between rows do not use it.
+        generator : torch.Generator
+            On the CPU; the only source of randomness.
+
+        Returns
+        -------
+        Tensor, shape [min(size, N)], int64
+            Distinct row numbers on the device of ``X``; the same for the same seed.
+
+        Raises
+        ------
+        InputError
+            ``X`` is empty, not finite or not two-dimensional.
+        ConfigurationError
+            ``size`` is less than one.
+        """
+        ...
+
+
+def select_each(
+    selector: Selector,
+    X: Float[Tensor, "R N D"],
+    y: Float[Tensor, "R N P"] | None,
+    size: int,
+    kernels: Sequence[Kernel | None] | None,
+    generators: Sequence[Generator],
+) -> Int64[Tensor, "R M"]:
+    """Select a subset for each of R replicates.
+
+    Cost: R times that of the selector; replicate r gets exactly the rows that it would get alone.
+
+    Parameters
+    ----------
+    selector : Selector
+        Used for every replicate.
+    X : Tensor, shape [R, N, D]
+        One data set per replicate.
+    y : Tensor, shape [R, N, P], or None
+        Their targets.
+    size : int
+        Rows wanted per replicate.
+    kernels : sequence of R kernels (or None), or None
+        One per replicate; None stands for the default kernel everywhere.
+    generators : sequence of R torch.Generator
+        One per replicate, so that a replicate does not depend on its neighbours.
+
+    Returns
+    -------
+    Tensor, shape [R, min(size, N)], int64
+
+    Raises
+    ------
+    ConfigurationError
+        The numbers of kernels or generators differ from R.
+
+    Examples
+    --------
+    >>> from sodgp.selectors import Random
+    >>> X = torch.randn(3, 50, 2, dtype=torch.float64)  # three replicates
+    >>> generators = [torch.Generator().manual_seed(seed) for seed in range(3)]
+    >>> select_each(Random(), X, None, 5, None, generators).shape
+    torch.Size([3, 5])
+    """
+    R = X.shape[0]
+    kernels = [None] * R if kernels is None else kernels
+    if len(kernels) != R or len(generators) != R:
+        raise ConfigurationError(
+            f"{R} replicates need {R} kernels and {R} generators, got {len(kernels)} and {len(generators)}."
+        )
+    targets = [None] * R if y is None else y
+    return torch.stack([selector.select(X[r], targets[r], size, kernels[r], generators[r]) for r in range(R)])
+
+
+def check_request(X: Tensor, y: Tensor | None, size: int) -> None:
+    """Raise unless ``size`` rows can be chosen from ``X``.
+
+    Raises
+    ------
+    InputError
+        ``X`` is not a finite, non-empty [N, D] tensor, or ``y`` has another number of rows.
+    ConfigurationError
+        ``size`` is less than one.
+    """
+    check_rows(X)
+    if y is not None and y.shape[0] != X.shape[0]:
+        raise InputError(f"X has {X.shape[0]} rows but y has {y.shape[0]}; give one target row per input row.")
+    if size < 1:
+        raise ConfigurationError(f"The subset size is {size}; ask for at least one row.")
+
+
+def check_rows(X: Tensor) -> None:
+    """Raise InputError unless ``X`` is a finite [N, D] tensor with at least one row."""
+    if X.ndim != 2 or X.shape[0] == 0:
+        raise InputError(f"A subset is selected from X of shape [N, D] with N >= 1, got {list(X.shape)}.")
+    # A sum is not finite as soon as one entry is not, and needs no second array of the size of X.
+    if not bool(torch.isfinite(X.sum())) and not bool(torch.isfinite(X).all()):
+        row = int((~torch.isfinite(X)).any(1).nonzero()[0])
+        raise InputError(f"Row {row} of X holds NaN or infinity; remove or impute such rows before selecting a subset.")
+
+
+def all_rows(X: Float[Tensor, "N D"]) -> Int64[Tensor, " N"]:
+    """Every row number in order: the answer when the subset is as large as the data."""
+    return torch.arange(X.shape[0], device=X.device)
+
+
+def kernel_or_default(kernel: Kernel | None, X: Float[Tensor, "N D"]) -> Kernel:
+    """Return ``kernel``, or for None a unit-variance RBF with lengthscale sqrt(D) on the device of ``X``."""
+    if kernel is not None:
+        return kernel
+    default = RBFKernel().to(device=X.device, dtype=torch.float64)
+    default.lengthscale = math.sqrt(max(1, X.shape[1]))
+    return default
+
+
+def row_chunks(n_rows: int, width: int) -> Iterator[slice]:
+    """Slices that cover all rows, of about ``CHUNK_ELEMENTS`` numbers each when a row makes ``width`` numbers."""
+    step = max(64, CHUNK_ELEMENTS // max(1, width))
+    for start in range(0, n_rows, step):
+        yield slice(start, min(start + step, n_rows))
+
+
+def take_distinct(X: Float[Tensor, "N D"], order: Int64[Tensor, " K"], size: int) -> Int64[Tensor, " M"]:
+    """Take the first ``size`` entries of ``order`` whose rows differ in value.
+
+    A row that repeats the values of an earlier one would make the kernel matrix of the subset singular, so repeats are
+    taken (in their order) only when nothing else is left. Cost: O(size D) where repeats are few, O(K D) at most.
+
+    Parameters
+    ----------
+    X : Tensor, shape [N, D]
+    order : Tensor, shape [K], int64
+        Different row numbers, the preferred first; K >= ``size``.
+    size : int
+
+    Returns
+    -------
+    Tensor, shape [size], int64
+    """
+    seen: set[bytes] = set()
+    chosen: list[int] = []
+    repeats: list[int] = []
+    for block in order.split(max(size, 1024)):
+        rows = (X[block].detach() + 0.0).cpu().numpy()  # + 0.0 makes -0.0 and 0.0 the same bytes
+        for index, row in zip(block.tolist(), rows, strict=True):
+            key = row.tobytes()
+            (repeats if key in seen else chosen).append(index)
+            seen.add(key)
+            if len(chosen) == size:
+                return torch.tensor(chosen, device=X.device)
+    return torch.tensor((chosen + repeats)[:size], device=X.device)

@@ -1,0 +1,168 @@
+"""k-means, and the data row nearest to each centre."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from gpytorch.kernels import Kernel
+from jaxtyping import Float, Int64
+from sklearn.cluster import KMeans as SklearnKMeans
+from sklearn.cluster import MiniBatchKMeans
+from sklearn.exceptions import ConvergenceWarning
+from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
+from torch import Generator, Tensor
+
+from sodgp.errors import ConfigurationError
+from sodgp.selectors.base import all_rows, check_request, row_chunks, take_distinct
+
+
+@dataclass(frozen=True)
+class KMeans:
+    """The data rows nearest to the centres of a k-means clustering of the inputs (the paper's choice).
+
+    Cost: O(I N M D) time for I iterations and O(N D + M D) memory; above ``minibatch_above`` rows the iterations see
+    batches of ``batch_size`` rows and the time is about that of ``max_epochs`` passes at most. The kernel is not used:
+    every (standardised) column counts the same.
+
+    References: S. Lloyd (1982), Least squares quantization in PCM; D. Arthur and S. Vassilvitskii (2007), k-means++:
+    the advantages of careful seeding; D. Sculley (2010), Web-scale k-means clustering.
+
+    Parameters
+    ----------
+    minibatch_above : int
+        Number of rows above which the mini-batch algorithm is used.
+    n_init : int
+        Starts of which the best is kept (of the initial centres only, in the mini-batch algorithm).
+    batch_size : int
+        Rows per mini-batch.
+    max_epochs : int
+        Passes over the data at most in the mini-batch algorithm, which usually stops earlier.
+
+    Raises
+    ------
+    ConfigurationError
+        An option is less than one.
+
+    Examples
+    --------
+    >>> X = torch.linspace(-1, 1, 50, dtype=torch.float64)[:, None]
+    >>> KMeans(n_init=1).select(X, None, 5, None, torch.Generator().manual_seed(0)).shape
+    torch.Size([5])
+    """
+
+    minibatch_above: int = 20_000
+    n_init: int = 2
+    batch_size: int = 4096
+    max_epochs: int = 5
+
+    def __post_init__(self) -> None:
+        for name in ("minibatch_above", "n_init", "batch_size", "max_epochs"):
+            if getattr(self, name) < 1:
+                raise ConfigurationError(f"KMeans: {name} is {getattr(self, name)}; it must be at least one.")
+
+    def select(
+        self,
+        X: Float[Tensor, "N D"],
+        y: Float[Tensor, "N P"] | None,
+        size: int,
+        kernel: Kernel | None,
+        generator: Generator,
+    ) -> Int64[Tensor, " M"]:
+        """Pick one row per centre, ascending; arguments and errors as in :class:`~sodgp.selectors.base.Selector`."""
+        check_request(X, y, size)
+        if size >= X.shape[0]:
+            return all_rows(X)
+        distinct = distinct_rows(X)
+        if distinct.numel() <= size:
+            return take_distinct(X, all_rows(X), size).sort().values
+        centres = self.centres(X, size, generator)
+        return distinct[nearest_rows(X[distinct], centres)].sort().values
+
+    def centres(self, X: Float[Tensor, "N D"], size: int, generator: Generator) -> Float[Tensor, "M D"]:
+        """Centres of the clusters; fewer than `size` distinct rows must not be asked for."""
+        options = {
+            "n_clusters": size,
+            "n_init": self.n_init,
+            "random_state": int(torch.randint(2**31 - 1, (1,), generator=generator)),
+        }
+        if X.shape[0] > self.minibatch_above:
+            clustering = MiniBatchKMeans(
+                batch_size=self.batch_size, max_iter=self.max_epochs, compute_labels=False, **options
+            )
+        else:
+            clustering = SklearnKMeans(**options)
+        # One OpenMP thread: scikit-learn adds the threads' partial sums in the order in which they end, so that more
+        # threads can give other bits from the same seed.
+        with warnings.catch_warnings(), threadpool_limits(limits=1, user_api="openmp"):
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            clustering.fit(X.detach().cpu().numpy())
+        return torch.from_numpy(clustering.cluster_centers_).to(X)
+
+
+def distinct_rows(X: Float[Tensor, "N D"]) -> Int64[Tensor, " U"]:
+    """Row numbers of the first occurrence of every value of a row, ascending.
+
+    Cost: O(N D log N) time, O(N D) memory: one sort of the rows as strings of bytes.
+    """
+    if X.shape[1] == 0:
+        return all_rows(X)[:1]
+    rows = np.ascontiguousarray((X.detach() + 0.0).cpu().numpy())  # + 0.0 makes -0.0 and 0.0 the same bytes
+    keys = rows.view(np.dtype((np.void, rows.itemsize * rows.shape[1]))).ravel()
+    first = np.unique(keys, return_index=True)[1]
+    return torch.from_numpy(np.sort(first)).to(X.device)
+
+
+def nearest_rows(X: Float[Tensor, "N D"], centres: Float[Tensor, "M D"]) -> Int64[Tensor, " M"]:
+    """Assign a row of its own to every centre, nearest pairs first.
+
+    A centre whose nearest row is gone looks again among the rows that are left. Cost: O(N M D) time for a pass, with
+    rarely more than two or three passes, each over fewer centres; memory for one chunk of rows.
+
+    Parameters
+    ----------
+    X : Tensor, shape [N, D]
+        N >= M rows.
+    centres : Tensor, shape [M, D]
+
+    Returns
+    -------
+    Tensor, shape [M], int64
+        Distinct row numbers, in the order of the centres.
+    """
+    N, M = X.shape[0], centres.shape[0]
+    rows = torch.full((M,), -1, dtype=torch.int64, device=X.device)
+    free = torch.ones(N, dtype=torch.bool, device=X.device)
+    waiting = torch.arange(M, device=X.device)
+    while waiting.numel():
+        distance, nearest = _nearest_free(X, centres[waiting], free)
+        order = distance.argsort(stable=True)
+        taken: set[int] = set()
+        for position in order.tolist():
+            row = int(nearest[position])
+            if row not in taken:
+                taken.add(row)
+                rows[waiting[position]] = row
+        free[rows[rows >= 0]] = False
+        waiting = (rows < 0).nonzero().ravel()
+    return rows
+
+
+def _nearest_free(
+    X: Float[Tensor, "N D"], centres: Float[Tensor, "M D"], free: Tensor
+) -> tuple[Float[Tensor, " M"], Int64[Tensor, " M"]]:
+    """Squared distance to, and number of, the nearest free row of every centre."""
+    M = centres.shape[0]
+    best = torch.full((M,), torch.inf, dtype=X.dtype, device=X.device)
+    nearest = torch.zeros(M, dtype=torch.int64, device=X.device)
+    for rows in row_chunks(X.shape[0], M + X.shape[1]):
+        chunk = X[rows]
+        squared = torch.addmm((chunk**2).sum(1, keepdim=True), chunk, centres.T, alpha=-2.0)
+        squared.masked_fill_(~free[rows, None], torch.inf)
+        value, index = squared.min(0)
+        closer = value < best
+        best = torch.where(closer, value, best)
+        nearest = torch.where(closer, index + rows.start, nearest)
+    return best + (centres**2).sum(1), nearest

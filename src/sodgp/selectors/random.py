@@ -1,0 +1,46 @@
+"""Uniform random subset."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from gpytorch.kernels import Kernel
+from jaxtyping import Float, Int64
+from torch import Generator, Tensor
+
+from sodgp.selectors.base import all_rows, check_request, take_distinct
+
+
+@dataclass(frozen=True)
+class Random:
+    """Rows drawn uniformly without replacement (the paper's SoD*).
+
+    Cost: O(N) time and memory for one permutation. Rows that repeat the values of a chosen row are passed over while
+    others are left.
+
+    Reference: A. Jain, P. K. Srijith and M. E. Khan (2021), Subset-of-data variational inference for deep Gaussian
+    processes regression, which compares it with k-means.
+
+    Examples
+    --------
+    >>> X = torch.linspace(-1, 1, 50, dtype=torch.float64)[:, None]
+    >>> Random().select(X, None, 5, None, torch.Generator().manual_seed(0)).shape
+    torch.Size([5])
+    """
+
+    def select(
+        self,
+        X: Float[Tensor, "N D"],
+        y: Float[Tensor, "N P"] | None,
+        size: int,
+        kernel: Kernel | None,
+        generator: Generator,
+    ) -> Int64[Tensor, " M"]:
+        """Pick ``size`` rows at random, ascending; arguments and errors as in :class:`~sodgp.selectors.base.Selector`."""
+        check_request(X, y, size)
+        N = X.shape[0]
+        if size >= N:
+            return all_rows(X)
+        order = torch.randperm(N, generator=generator).to(X.device)
+        return take_distinct(X, order, size).sort().values

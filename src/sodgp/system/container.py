@@ -1,0 +1,306 @@
+"""Model files: a record, that is a JSON dictionary and named tensors, as one file or as one folder. No pickle.
+
+Two forms hold the same record:
+
+* one file (``"m.sodgp"``): a safetensors file whose metadata holds the JSON text;
+* a folder (``"model/"``, or any path without a suffix): ``model.json`` and ``model.safetensors``.
+
+A record is written next to its destination and moved there when it is complete, so a failure leaves what was there
+before. A file is read into memory whole, never mapped, after its length was found acceptable: nothing that a file says
+of itself asks for memory, and a file that is cut short meanwhile is an error, not a crash. This module knows nothing of
+estimators; `sodgp.estimator.files.records` says what a model's record holds.
+
+Format versions: 1 has a checksum over the tensors only; 2, the present one, over the JSON text too.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import os
+import stat
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO, NoReturn
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load as from_bytes
+from safetensors.torch import save as to_bytes
+from torch import Tensor
+
+from sodgp.system.files import StrPath, held, write_bytes, write_whole, write_whole_folder
+from sodgp.errors import ModelFileError
+
+FORMAT = "sodgp-model"
+FORMAT_VERSION = 2
+JSON_NAME, TENSORS_NAME = "model.json", "model.safetensors"
+MAX_TENSOR_BYTES = 8 * 2**30
+MAX_JSON_BYTES = 64 * 2**20
+
+
+@dataclass(frozen=True)
+class Record:
+    """What a model file holds.
+
+    Attributes
+    ----------
+    info : dict
+        Made of dicts with text keys, lists, text, finite numbers, booleans and None.
+    tensors : dict of str to Tensor
+        On the CPU.
+    """
+
+    info: dict[str, Any]
+    tensors: dict[str, Tensor]
+
+
+def write_record(path: StrPath, record: Record) -> None:
+    """Write a record, whole or not at all.
+
+    Parameters
+    ----------
+    path : path
+        With a suffix: one file. Without one, ending in a slash, or an existing folder: a folder. Folders above it are
+        made. A model that is there already is replaced once the new one is complete.
+    record : Record
+
+    Raises
+    ------
+    ModelFileError
+        Something that is not a model is in the way, the record is not JSON, or the disk refuses. What was at `path`
+        before is then still there.
+    """
+    check_destination(path)
+    tensors = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in record.tensors.items()}
+    info = {**record.info, "format": FORMAT, "format_version": FORMAT_VERSION}
+    try:
+        text = json.dumps({"sha256": _checksum(info, tensors), **info}, allow_nan=False, ensure_ascii=False)
+    except (TypeError, ValueError) as error:
+        raise ModelFileError(f"{path}: the model cannot be written as JSON: {error}.") from error
+
+    def fill(folder: Path) -> None:
+        write_bytes(folder / JSON_NAME, text.encode())
+        write_bytes(folder / TENSORS_NAME, to_bytes(tensors))
+
+    try:
+        if is_folder_path(path):
+            write_whole_folder(path, fill)
+        else:
+            write_whole(path, lambda file: write_bytes(file, to_bytes(tensors, metadata={FORMAT: text})))
+    except (OSError, UnicodeEncodeError) as error:
+        raise ModelFileError(
+            f"{path} could not be written ({getattr(error, 'strerror', None) or error}); nothing there was changed."
+            " Check the disk's free space and the folder's permissions, or save elsewhere."
+        ) from error
+
+
+def read_record(path: StrPath) -> Record:
+    """Read a record and check that it is whole.
+
+    Parameters
+    ----------
+    path : path
+        A file or folder that `write_record` made.
+
+    Returns
+    -------
+    Record
+        The information without the header's own entries but ``format_version``.
+
+    Raises
+    ------
+    ModelFileError
+        The path does not exist, is not a model, is damaged, too large, or of a newer format version.
+    """
+    place = Path(path)
+    try:
+        if place.is_dir():
+            with held(place, alone=False):
+                info = _parse(path, _json_text(path, place / JSON_NAME))
+                _check_header(path, info)
+                tensors = _tensors(path, _content(path, place / TENSORS_NAME, MAX_TENSOR_BYTES))
+        elif place.exists():
+            content = _content(path, place, MAX_TENSOR_BYTES)
+            info = _parse(path, _metadata(path, content))
+            _check_header(path, info)
+            tensors = _tensors(path, content)
+        else:
+            raise ModelFileError(f"{path} does not exist. Give a model file, or a folder with {JSON_NAME} in it.")
+    except (OSError, ValueError) as error:
+        if isinstance(error, ModelFileError):
+            raise
+        raise ModelFileError(f"{path} cannot be read: {getattr(error, 'strerror', None) or error}.") from error
+    stated = info.pop("sha256", None)
+    try:
+        found = _digest(tensors) if info["format_version"] == 1 else _checksum(info, tensors)
+    except (ValueError, RecursionError):
+        _damaged(path, "its JSON is nested too deeply")
+    if stated != found:
+        _damaged(path, "its contents do not match their checksum")
+    del info["format"]
+    return Record(info, tensors)
+
+
+def is_folder_path(path: StrPath) -> bool:
+    """Whether a model at that path is a folder: one that exists, or a path that ends in a slash or has no suffix."""
+    text = os.fspath(path)
+    return Path(path).is_dir() or text.endswith(("/", os.sep)) or not Path(path).suffix
+
+
+def check_destination(path: StrPath) -> None:
+    """Raise ModelFileError unless a model may be written at `path`: nothing, an empty folder or a model is there."""
+    if not os.fspath(path):
+        raise ModelFileError("an empty path was given; name a file such as m.sodgp, or a folder.")
+    try:
+        _check_destination(path)
+    except (OSError, ValueError) as error:
+        if isinstance(error, ModelFileError):
+            raise
+        raise ModelFileError(f"{path} cannot be written: {getattr(error, 'strerror', None) or error}.") from error
+
+
+def _check_destination(path: StrPath) -> None:
+    place = Path(path)
+    above = next(parent for parent in place.resolve().parents if parent.exists())
+    if not above.is_dir() or not os.access(above, os.W_OK):
+        raise ModelFileError(f"{path} cannot be written: {above} is not a folder that you may write to.")
+    if place.is_dir():
+        with held(place, alone=False):
+            inside = {entry.name for entry in place.iterdir()}
+            foreign = sorted(inside - {JSON_NAME, TENSORS_NAME})
+            if foreign:
+                raise ModelFileError(f"{path} is a folder that holds other files ({foreign[0]}); choose a new folder.")
+            is_model = not inside or (JSON_NAME in inside and _is_model_json(place / JSON_NAME))
+    else:
+        is_model = not place.exists() or not (is_folder_path(path) or not _is_model_file(place))
+    if not is_model:
+        raise ModelFileError(f"{path} is not a sodgp model and is not overwritten; choose another path.")
+
+
+def _content(path: StrPath, file: Path, limit: int) -> bytes:
+    """All bytes of a plain file of acceptable length; not of a pipe or device, which might never end."""
+    try:
+        descriptor = os.open(file, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
+    except FileNotFoundError:
+        _damaged(path, f"{file.name} is missing")
+    with os.fdopen(descriptor, "rb") as handle:
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode):
+            _damaged(path, f"{file.name} is not a plain file")
+        if status.st_size > limit:
+            _damaged(path, f"{file.name} has more than {limit} bytes")
+        return handle.read(status.st_size)
+
+
+def _json_text(path: StrPath, file: Path) -> str:
+    if not file.is_file():
+        raise ModelFileError(f"{path} is not a sodgp model: it has no {JSON_NAME}.")
+    try:
+        return _content(path, file, MAX_JSON_BYTES).decode("utf-8")
+    except UnicodeDecodeError:
+        _damaged(path, f"{JSON_NAME} is not UTF-8 text")
+
+
+def _metadata(path: StrPath, content: bytes) -> str:
+    """The JSON text in the header of a safetensors file: eight bytes with the header's length, then the header."""
+    length = int.from_bytes(content[:8], "little")
+    if not 0 < length <= min(len(content) - 8, 2 * MAX_JSON_BYTES):
+        raise ModelFileError(f"{path} is not a sodgp model, or is damaged: its header does not fit its length.")
+    try:
+        # As text: given bytes, Python guesses the encoding.
+        header = json.loads(content[8 : 8 + length].decode("utf-8"))
+    except (ValueError, RecursionError) as error:
+        raise ModelFileError(f"{path} is not a sodgp model, or is damaged: its header cannot be read.") from error
+    metadata = header.get("__metadata__") if isinstance(header, dict) else None
+    text = metadata.get(FORMAT, "") if isinstance(metadata, dict) else ""
+    return text if isinstance(text, str) else ""
+
+
+def _tensors(path: StrPath, content: bytes) -> dict[str, Tensor]:
+    """The tensors of a safetensors file; the library checks types, shapes and offsets against the length first."""
+    try:
+        return from_bytes(content)
+    except (SafetensorError, RuntimeError, ValueError, TypeError, KeyError, AssertionError, OverflowError) as error:
+        raise ModelFileError(
+            f"{path} is not a sodgp model, or is damaged: {error}. Save it again, or fetch a fresh copy."
+        ) from error
+
+
+def _parse(path: StrPath, text: str) -> dict[str, Any]:
+    def refuse(constant: str) -> NoReturn:
+        raise ValueError(f"{constant} is not a finite number")
+
+    def finite(digits: str) -> float:
+        value = float(digits)
+        return value if math.isfinite(value) else refuse(digits[:40])
+
+    if not text:
+        raise ModelFileError(f"{path} is a safetensors file, but not a sodgp model.")
+    try:
+        info = json.loads(text, parse_constant=refuse, parse_float=finite)
+    except (ValueError, RecursionError) as error:
+        raise ModelFileError(f"{path} is damaged: its JSON cannot be read ({error}).") from error
+    if not isinstance(info, dict) or info.get("format") != FORMAT:
+        raise ModelFileError(f"{path} is not a sodgp model.")
+    return info
+
+
+def _check_header(path: StrPath, info: Mapping[str, Any]) -> None:
+    version = info.get("format_version")
+    if type(version) is not int or version < 1:
+        _damaged(path, f"format version {version!r}")
+    if version > FORMAT_VERSION:
+        raise ModelFileError(
+            f"{path} has format version {version}, written by sodgp {info.get('library_version')!s:.40}; this sodgp"
+            f" reads versions up to {FORMAT_VERSION}. Upgrade sodgp to read it."
+        )
+
+
+def _is_model_json(file: Path) -> bool:
+    try:
+        return bool(_parse(file, _json_text(file, file)))
+    except (ModelFileError, OSError):
+        return False
+
+
+def _is_model_file(file: Path) -> bool:
+    if not file.is_file():
+        return False
+    try:
+        with file.open("rb") as handle:
+            return bool(_parse(file, _metadata(file, _start_of(handle))))
+    except (ModelFileError, OSError):
+        return False
+
+
+def _start_of(handle: BinaryIO) -> bytes:
+    """Length and header of a safetensors file, without its numbers."""
+    start = handle.read(8)
+    length = int.from_bytes(start, "little")
+    room = os.fstat(handle.fileno()).st_size - 8
+    return start + handle.read(length) if length <= min(room, 2 * MAX_JSON_BYTES) else b""
+
+
+def _checksum(info: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> str:
+    """SHA-256 over everything a record holds: tells damage, not intent."""
+    text = json.dumps(info, allow_nan=False, sort_keys=True)
+    return hashlib.sha256(f"{_digest(tensors)}|{text}".encode()).hexdigest()
+
+
+def _digest(tensors: Mapping[str, Tensor]) -> str:
+    """SHA-256 over names, types, shapes and bytes of tensors."""
+    digest = hashlib.sha256()
+    for name in sorted(tensors):
+        tensor = tensors[name]
+        digest.update(f"{name}|{tensor.dtype}|{tuple(tensor.shape)}|".encode(errors="surrogatepass"))
+        # Not `contiguous`, which leaves the strides of a single number as they are.
+        flat = tensor.clone(memory_format=torch.contiguous_format).reshape(-1)
+        digest.update(flat.view(torch.uint8).numpy().data)
+    return digest.hexdigest()
+
+
+def _damaged(path: StrPath, what: str) -> NoReturn:
+    raise ModelFileError(f"{path} is damaged: {what}. Save it again, or fetch a fresh copy.")

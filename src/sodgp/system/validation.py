@@ -1,0 +1,242 @@
+"""Checks of what users hand in: data and options, each with an error that says which and what to do."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from numbers import Real
+from typing import Any
+
+import numpy as np
+import torch
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import validate_data
+
+from sodgp.system.arrays import FloatArray, without_tensors
+from sodgp.errors import ConfigurationError, InputError, InputTypeError
+
+
+def check_fit_data(estimator: Any, X: Any, y: Any) -> tuple[FloatArray, FloatArray]:
+    """X as [N, D] and y as [N] or [N, P], float64 copies; feature names are kept on the estimator.
+
+    Raises
+    ------
+    InputError
+        For NaN or infinity (naming columns and rows), text columns (naming them), empty data and unequal lengths.
+    """
+    X, y = without_tensors(X), without_tensors(y)
+    _refuse_text(X, "X")
+    _refuse_text(y, "y")
+    try:
+        X_checked, y_checked = validate_data(
+            estimator, X, y, dtype=np.float64, order="C", multi_output=True, y_numeric=True, copy=True
+        )
+        y_array = np.array(y_checked, dtype=np.float64, order="C")
+        # scikit-learn looks for NaN before it makes numbers of objects, among which None becomes one.
+        if not np.isfinite(y_array).all():
+            raise ValueError("Input y contains NaN or infinity.")
+        return X_checked, y_array
+    except ValueError as error:
+        raise InputError(_explain(error, X, y)) from error
+    except TypeError as error:
+        raise InputTypeError(_explain(error, X, y)) from error
+
+
+def check_predict_data(estimator: Any, X: Any) -> FloatArray:
+    """X as [N, D] float64 with the columns of `fit`, by number and by name.
+
+    Raises
+    ------
+    InputError
+        As `check_fit_data`, and for other columns than at fit.
+    """
+    X = without_tensors(X)
+    _refuse_text(X, "X")
+    try:
+        return validate_data(estimator, X, dtype=np.float64, order="C", reset=False)
+    except ValueError as error:
+        raise InputError(_explain(error, X, None)) from error
+    except TypeError as error:
+        raise InputTypeError(_explain(error, X, None)) from error
+
+
+def check_noise_variance(values: Any, shape: tuple[int, ...]) -> FloatArray:
+    """Noise variances as a float64 array of the shape [N, P] of the targets; one number or one a row counts for all.
+
+    Raises
+    ------
+    InputError
+        For another shape, text, and values that are negative or not finite.
+    """
+    try:
+        array = np.asarray(without_tensors(values), dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"noise_variance must hold numbers only: {error}") from error
+    if array.ndim == 1:
+        array = array[:, None]
+    if array.shape not in ((), (shape[0], 1), tuple(shape)):
+        raise InputError(
+            f"noise_variance must be one number, {shape[0]} (one for each row), or have the shape {list(shape)} of y;"
+            f" got {list(np.shape(values))}."
+        )
+    bad = ~np.isfinite(array) | (array < 0)
+    if bad.any():
+        place = np.argwhere(np.atleast_2d(bad))[0].tolist()
+        raise InputError(
+            f"noise_variance is negative or not finite in {int(bad.sum())} place(s), the first in row {place[0]}: give"
+            " variances, in squared units of y."
+        )
+    return np.broadcast_to(array, shape)
+
+
+def check_choice(name: str, value: Any, choices: Sequence[str]) -> None:
+    """Raise ConfigurationError unless `value` is one of `choices`."""
+    if value not in choices:
+        raise ConfigurationError(f"{name}={value!r} is unknown; choose one of {', '.join(map(repr, choices))}.")
+
+
+def check_integer(name: str, value: Any, *, minimum: int) -> int:
+    """`value` as an int, or ConfigurationError."""
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < minimum:
+        raise ConfigurationError(f"{name} must be an integer of at least {minimum}, not {value!r:.100}.")
+    return int(value)
+
+
+def check_share(name: str, value: Any) -> float:
+    """A number from 0 to 1.
+
+    Raises
+    ------
+    ConfigurationError
+        For anything else.
+    """
+    if type(value) is bool or not isinstance(value, Real) or not 0.0 <= float(value) <= 1.0:
+        raise ConfigurationError(f"{name}={value!r} must be a number from 0 to 1.")
+    return float(value)
+
+
+def check_positive(name: str, value: Any) -> float:
+    """`value` as a positive, finite float, or ConfigurationError."""
+    good = isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
+    try:
+        number = float(value) if good else math.nan
+    except OverflowError:
+        number = math.inf
+    if not 0.0 < number < math.inf:
+        raise ConfigurationError(f"{name} must be a positive number, not {value!r:.100}.")
+    return number
+
+
+def check_flag(name: str, value: Any) -> bool:
+    """`value` as a bool, or ConfigurationError: the text "no" is not False."""
+    if not isinstance(value, bool | np.bool_):
+        raise ConfigurationError(f"{name} must be True or False, not {value!r}.")
+    return bool(value)
+
+
+def resolve_device(device: Any) -> torch.device:
+    """The device that ``"auto"``, a name or a torch.device stands for.
+
+    Raises
+    ------
+    ConfigurationError
+        For an unknown name, or CUDA where there is none.
+    """
+    if device == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        resolved = torch.device(device)
+    except (RuntimeError, TypeError, ValueError, OverflowError) as error:
+        raise ConfigurationError(f"device={device!r:.100} is unknown; use 'auto', 'cpu' or 'cuda'.") from error
+    if resolved.type not in ("cpu", "cuda"):
+        raise ConfigurationError(f"device={device!r} is not supported; use 'auto', 'cpu' or 'cuda'.")
+    if resolved.type == "cuda" and not torch.cuda.is_available():
+        raise ConfigurationError(f"device={device!r} was asked for, but this PyTorch sees no CUDA device.")
+    return resolved
+
+
+def seed_from(random_state: Any) -> int:
+    """A seed out of an integer, a generator of NumPy's, or, for None, fresh entropy.
+
+    Raises
+    ------
+    InputError
+        It is none of these.
+    """
+    if isinstance(random_state, np.random.Generator):
+        return int(random_state.integers(2**31 - 1))
+    try:
+        return int(check_random_state(random_state).randint(2**31 - 1))
+    except ValueError as error:
+        raise InputError(f"random_state: {error}.") from error
+
+
+def _refuse_text(data: Any, name: str) -> None:
+    """Name the columns that hold text or dates: scikit-learn names only the first bad cell."""
+    if hasattr(data, "dtypes") and hasattr(data, "columns"):
+        text = [repr(str(column)) for column in data.columns if _is_text(data[column])]
+    elif hasattr(data, "to_numpy") and hasattr(data, "dtype") and getattr(data, "ndim", 1) == 1:  # a series, an index
+        text = [repr(str(data.name)) if getattr(data, "name", None) is not None else "0"] if _is_text(data) else []
+    else:
+        values = np.asarray(data) if isinstance(data, np.ndarray | list) else None
+        if values is not None and values.ndim == 1:
+            values = values[:, None]
+        if values is None or values.ndim != 2 or values.dtype.kind not in "OSUmM":
+            return
+        text = [str(number) for number, column in enumerate(values.T) if _is_text(column)]
+    if text:
+        raise InputError(
+            f"{name} holds text or dates in column{'s' * (len(text) > 1)} {', '.join(text)}. Encode them as numbers"
+            " first, for example with sklearn.compose.ColumnTransformer and OneHotEncoder, or drop them."
+        )
+
+
+def _is_text(column: Any) -> bool:
+    if getattr(column, "ndim", 1) != 1:  # duplicate column names give a frame; scikit-learn's own check follows
+        return False
+    kind = getattr(column.dtype, "kind", "O")
+    if kind in "biufc":
+        return False
+    if kind in "mM":
+        return True
+    try:
+        np.asarray(column, dtype=np.float64)
+    except ValueError:
+        return True
+    except TypeError:  # neither text nor a number: scikit-learn's own message follows
+        return False
+    return False
+
+
+def _explain(error: Exception, X: Any, y: Any) -> str:
+    """scikit-learn's message, with the place of NaN and infinity added."""
+    message = str(error)
+    if message.startswith("Complex data"):
+        return "Complex data not supported: give real and imaginary parts as columns of their own."
+    if "NaN" not in message and "infinity" not in message:
+        return message
+    for name, data in (("X", X), ("y", y)):
+        place = _first_bad(data)
+        if place:
+            message += f"\n{name} is not finite in {place}. Impute or drop those rows."
+    return message
+
+
+def _first_bad(data: Any) -> str:
+    if data is None:
+        return ""
+    try:
+        # pandas' own missing value has no place in an array of floats.
+        pandas = hasattr(data, "iloc")
+        values = data.to_numpy(np.float64, na_value=np.nan) if pandas else np.asarray(data, dtype=np.float64)
+    except (TypeError, ValueError):
+        return ""
+    bad = ~np.isfinite(values.reshape(len(values), -1))
+    if not bad.any():
+        return ""
+    names = getattr(data, "columns", None)
+    columns = [str(names[c]) if names is not None else str(c) for c in np.flatnonzero(bad.any(0))[:5]]
+    rows = np.flatnonzero(bad.any(1))
+    more = f" and {len(rows) - 5} more" if len(rows) > 5 else ""
+    where = f"rows {', '.join(map(str, rows[:5]))}{more}"
+    return where if values.ndim == 1 else f"columns {', '.join(columns)}; {where}"

@@ -1,0 +1,212 @@
+"""Checkpoint files: a folder with the last two moments of a run, each one safetensors file. No pickle.
+
+A file is written beside its place and moved there when it is on the disk, so a process that is killed leaves whole
+files only. Each holds a SHA-256 of its content; one that does not match is passed over for the one before it. This
+module knows nothing of training; `sodgp.training.checkpoint.journal` says what a checkpoint holds.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import time
+import warnings
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save as to_bytes
+from torch import Tensor
+
+from sodgp.system.files import StrPath, write_whole
+from sodgp.errors import CheckpointError, CheckpointWarning
+from sodgp.system.container import Record
+
+FORMAT = "sodgp-checkpoint"
+FORMAT_VERSION = 1
+KEPT = 2
+_NAME = re.compile(r"checkpoint-(\d{8,})\.safetensors")
+# What a process that was killed while it wrote leaves behind.
+_SCRATCH = re.compile(r"\.{1,2}checkpoint-(trial|.*\.tmp)")
+
+
+@dataclass(frozen=True)
+class Cadence:
+    """How often a checkpoint is written: after so many steps, or so many seconds.
+
+    Parameters
+    ----------
+    steps : int, optional
+    seconds : float, optional
+        One of the two.
+    """
+
+    steps: int | None = None
+    seconds: float | None = None
+
+    def is_due(self, count: int, last: float) -> bool:
+        """Whether to write after step number `count`; `last` is when that was done last, by `time.monotonic`."""
+        if self.steps is not None:
+            return count % self.steps == 0
+        return self.seconds is not None and time.monotonic() - last >= self.seconds
+
+
+class CheckpointFolder:
+    """The checkpoints of one run.
+
+    Parameters
+    ----------
+    path : path
+        Made where it is missing. Other files in it are left alone.
+
+    Raises
+    ------
+    CheckpointError
+        When nothing can be written there: better now than after the first hour.
+    """
+
+    def __init__(self, path: StrPath) -> None:
+        self.path = Path(path)
+        self._mine: list[Path] = []
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+            for file in self.path.iterdir():
+                if _SCRATCH.fullmatch(file.name):
+                    file.unlink(missing_ok=True)
+            trial = self.path / ".checkpoint-trial"
+            write_whole(trial, _writer(b"can be written"))
+            trial.unlink(missing_ok=True)
+        except OSError as error:
+            raise CheckpointError(
+                f"checkpoint={str(path)!r}: nothing can be written there ({error.strerror or error}). Name a folder of"
+                " your own on a disk with free space."
+            ) from error
+        self._serial = max(map(_number, self.files()), default=0)
+
+    def files(self) -> list[Path]:
+        """All checkpoints, newest first."""
+        found = [file for file in self.path.iterdir() if _NAME.fullmatch(file.name)]
+        return sorted(found, key=_number, reverse=True)
+
+    def write(self, info: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> bool:
+        """Write a checkpoint and remove all but the last two; where the disk refuses, warn and leave what is there.
+
+        Parameters
+        ----------
+        info : dict
+            Anything that JSON can hold.
+        tensors : dict of str to Tensor
+
+        Returns
+        -------
+        bool
+            Whether it was written.
+        """
+        held = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in tensors.items()}
+        text = json.dumps({"format_version": FORMAT_VERSION, **info}, allow_nan=False, ensure_ascii=False)
+        content = to_bytes(held, metadata={FORMAT: text, "sha256": _digest(text, held)})
+        file = self.path / f"checkpoint-{self._serial + 1:08d}.safetensors"
+        try:
+            write_whole(file, _writer(content))
+        except OSError as error:
+            warnings.warn(
+                f"no checkpoint could be written to {self.path} ({error.strerror or error}); training goes on, and"
+                f" {'the one before is still there' if self.files() else 'there is none yet'}.",
+                CheckpointWarning,
+                stacklevel=2,
+            )
+            return False
+        self._serial += 1
+        self._mine = [file, *self._mine][:KEPT]
+        self._remove_others()
+        return True
+
+    def read(self, *, quiet: bool = False) -> Record | None:
+        """The newest checkpoint that is whole; None where there is none at all.
+
+        Parameters
+        ----------
+        quiet : bool
+            Do not warn of damaged ones.
+
+        Raises
+        ------
+        CheckpointError
+            When there are some, but none is whole.
+        """
+        reason = ""
+        for file in self.files():
+            try:
+                record = _read(file)
+            except CheckpointError as error:
+                reason = str(error)
+                if not quiet:
+                    warnings.warn(f"{reason} The one before it is tried.", CheckpointWarning, stacklevel=2)
+                continue
+            # Until there are two new ones, the one that was read stays.
+            self._mine = [file]
+            return record
+        if reason:
+            raise CheckpointError(f"no checkpoint in {self.path} can be read: {reason} Start anew in another folder.")
+        return None
+
+    def clear(self) -> None:
+        """Remove every checkpoint."""
+        self._mine = []
+        self._remove_others()
+
+    def _remove_others(self) -> None:
+        for file in self.files():
+            if file not in self._mine:
+                try:
+                    file.unlink(missing_ok=True)
+                except OSError:  # it is only in the way
+                    continue
+
+
+def _number(file: Path) -> int:
+    return int(file.name.split(".")[0].removeprefix("checkpoint-"))
+
+
+def _writer(content: bytes) -> Callable[[Path], None]:
+    def write(file: Path) -> None:
+        file.write_bytes(content)
+
+    return write
+
+
+def _read(file: Path) -> Record:
+    try:
+        with safe_open(file, framework="pt", device="cpu") as handle:
+            metadata = handle.metadata() or {}
+            tensors = {name: handle.get_tensor(name).clone() for name in handle.keys()}  # noqa: SIM118
+    except (SafetensorError, UnicodeDecodeError, RuntimeError, ValueError, KeyError, OSError) as error:
+        raise CheckpointError(f"{file} is damaged: {error}.") from error
+    text = metadata.get(FORMAT, "")
+    if metadata.get("sha256") != _digest(text, tensors):
+        raise CheckpointError(f"{file} is damaged: its content does not match its checksum.")
+    try:
+        info = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise CheckpointError(f"{file} is damaged: its JSON cannot be read ({error}).") from error
+    version = info.pop("format_version", None) if isinstance(info, dict) else None
+    if version != FORMAT_VERSION:
+        raise CheckpointError(
+            f"{file} has format version {version!r:.40}, and this sodgp reads version {FORMAT_VERSION}. Finish the run"
+            " with the sodgp that began it."
+        )
+    return Record(info, tensors)
+
+
+def _digest(text: str, tensors: Mapping[str, Tensor]) -> str:
+    """SHA-256 over the text and every name, type, shape and byte: tells damage, not intent."""
+    digest = hashlib.sha256(text.encode())
+    for name in sorted(tensors):
+        tensor = tensors[name]
+        digest.update(f"|{name}|{tensor.dtype}|{tuple(tensor.shape)}|".encode())
+        # Not as a view of bytes: a tensor with one number may have any stride.
+        digest.update(tensor.numpy().tobytes())
+    return digest.hexdigest()

@@ -1,0 +1,301 @@
+"""Fitting by sampling: burn in, take posterior draws with hyper-parameters and adaptation frozen, and judge them."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from sodgp.system.arrays import FloatArray
+from sodgp.errors import CholeskyError, NumericalError, NumericalWarning, SamplerDivergedError
+from sodgp.inference.diagnostics import SamplerDiagnostics, over_chains
+from sodgp.inference.sghmc import SamplerInfo, unflatten
+from sodgp.system.container import Record
+from sodgp.linalg.cholesky import Climbs, counting
+from sodgp.model.deep_gp import DeepGP
+from sodgp.training.history import Callback, History
+from sodgp.system.interrupts import deferred_interrupt
+from sodgp.training.checkpoint.journal import CheckpointJournal
+from sodgp.training.loop import train
+from sodgp.training.sampling.step import ADVICE, SamplingStep
+
+# Mean p^2 over its stationary variance: a sampler this hot jumps about, even where it stays within bounds.
+_LARGEST_TEMPERATURE = 10.0
+_DIAGNOSED_ROWS = 16
+_MAX_HALVINGS = 6
+
+
+def fit_by_sampling(
+    step: SamplingStep,
+    *,
+    callbacks: Sequence[Callback] = (),
+    journal: CheckpointJournal | None = None,
+    max_seconds: float | None = None,
+) -> list[History]:
+    """Burn in for the iterations of the step's schedule, then fill the model's ``posterior_draws`` and ``diagnostics``.
+
+    Hyper-parameters and adaptation move in burn-in only. Progress and callbacks see burn-in; the
+    ``n_draws / n_chains * thinning`` transitions behind it are about half as dear each. One `History` a replicate.
+
+    A sampler that is interrupted, or runs out of time, leaves a model that predicts with the draws that there are (in
+    burn-in, with the sampler's recent positions), but without diagnostics, and says so.
+
+    Parameters
+    ----------
+    step : SamplingStep
+    callbacks : sequence of functions of TrainingState
+    journal : CheckpointJournal, optional
+    max_seconds : float, optional
+        For both parts together; burn-in gets the share that its work has in the whole.
+
+    Raises
+    ------
+    SamplerDivergedError
+        When the sampler runs away with smaller and smaller steps too.
+    """
+    model, method, began = step.model, step.method, time.perf_counter()
+    work = step.schedule.max_iter, 0.5 * method.thinning * method.n_draws / method.n_chains
+    share = None if max_seconds is None else max_seconds * work[0] / sum(work)
+    options: dict[str, Any] = {"callbacks": callbacks, "journal": journal, "max_seconds": share}
+    try:
+        histories = train(step, model, step.schedule, replicates=model.replicates.numel(), **options)
+    except (CholeskyError, SamplerDivergedError):
+        raise
+    except NumericalError as error:
+        raise SamplerDivergedError(f"{error.args[0]} The sampler left every sane region. {ADVICE}") from error
+    model.requires_grad_(False)
+    stopped = histories[0].stopped
+    if stopped == "interrupted":
+        _keep_some(step, _recent(step), "recent positions of its burn-in")
+        return histories
+    # What follows a burn-in that ran out of time is not the run that a checkpoint is to continue.
+    draws = Collection(step, journal if stopped != "max_minutes" else None)
+    with counting(draws.climbs):
+        over = draws.take(None if max_seconds is None else began + max_seconds)
+    for history in histories:
+        history.rollbacks += draws.tries
+        history.jitter_climbs += draws.climbs.count
+        history.stopped = over or stopped
+    if over:
+        if draws.positions:
+            _keep_some(step, torch.stack(draws.positions, -2), f"{len(draws.positions)} draws of each chain")
+        else:
+            _keep_some(step, _recent(step), "recent positions of its burn-in")
+        return histories
+    positions, potential, info = draws.result()
+    keep(model, positions)
+    model.diagnostics = _diagnose(step, potential, info)
+    if draws.journal is not None:
+        draws.journal.finish(step)
+    return histories
+
+
+def collect(step: SamplingStep) -> tuple[Tensor, Tensor, SamplerInfo]:
+    """Run the frozen sampler and keep every `thinning`-th position.
+
+    Returns
+    -------
+    positions : Tensor of shape [*replicates, C, n, P]
+    potential : Tensor of shape [*replicates, C, n]
+    info : SamplerInfo
+        Averaged over all transitions, [*replicates, C].
+    """
+    draws = Collection(step)
+    draws.take()
+    return draws.result()
+
+
+class Collection:
+    """The draws of a sampler after its burn-in, and where it stands between two transitions.
+
+    A sampler that leaves the sane region, or runs hot, begins again at the end of burn-in with half its step size.
+
+    Parameters
+    ----------
+    step : SamplingStep
+    journal : CheckpointJournal, optional
+        Its draws, if it has some, are continued from.
+
+    Attributes
+    ----------
+    positions, potentials : list of Tensor of shape [*replicates, C, P] and [*replicates, C]
+    tries : int
+        How often it began again.
+    climbs : Climbs
+    """
+
+    def __init__(self, step: SamplingStep, journal: CheckpointJournal | None = None) -> None:
+        self.step, self.journal = step, journal
+        self.good, self.tries, self.climbs = step.snapshot(), 0, Climbs()
+        self._begin()
+        if journal is not None and journal.extra.info:
+            self._resume(journal.extra)
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether all draws are there."""
+        return len(self.positions) == self.step.method.n_draws // self.step.method.n_chains
+
+    def take(self, deadline: float | None = None) -> str:
+        """Take the draws that are missing; why it stopped before it had them, or nothing.
+
+        Parameters
+        ----------
+        deadline : float, optional
+            By `time.perf_counter`.
+
+        Raises
+        ------
+        SamplerDivergedError
+        """
+        with deferred_interrupt() as interrupt:
+            while not self.is_complete:
+                self._advance()
+                is_late = deadline is not None and time.perf_counter() >= deadline
+                is_over = not self.is_complete and (interrupt.requested or is_late)
+                count = self.step.schedule.max_iter + self.transitions
+                if self.journal is not None and (is_over or self.journal.is_due(count) or self.is_complete):
+                    self.journal.extra = self._record()
+                    if not self.is_complete:
+                        self.journal.write(self.journal.course, self.step)
+                if is_over:
+                    return "interrupted" if interrupt.requested else "max_minutes"
+        return ""
+
+    def result(self) -> tuple[Tensor, Tensor, SamplerInfo]:
+        """As `collect` returns it."""
+        info = self.info._replace(temperature=self._mean_temperature())
+        return torch.stack(self.positions, -2), torch.stack(self.potentials, -1), info
+
+    def _begin(self) -> None:
+        self.positions: list[Tensor] = []
+        self.potentials: list[Tensor] = []
+        self.transitions, self.temperature = 0, torch.zeros((), dtype=torch.float32, device=self.step.step_size.device)
+        self.info: SamplerInfo
+
+    def _advance(self) -> None:
+        """One transition; every `thinning`-th gives a draw."""
+        step = self.step
+        try:
+            potential, info = step.sample_frozen()
+        except NumericalError:
+            return self._begin_again()
+        self.temperature = self.temperature + info.temperature
+        self.transitions += 1
+        if self.transitions % step.method.thinning:
+            return None
+        # The only wait for the device: once for every draw that is kept.
+        if not bool(step.is_sane(potential, info).all()):
+            return self._begin_again()
+        self.positions.append(step.state.position.detach().clone())
+        self.potentials.append(potential.clone())
+        self.info = info
+        if self.is_complete and not bool((self._mean_temperature() < _LARGEST_TEMPERATURE).all()):
+            self._begin_again()
+        return None
+
+    def _begin_again(self) -> None:
+        self.step.restore(self.good)
+        self.tries += 1
+        self._begin()
+        if self.tries > _MAX_HALVINGS:
+            raise SamplerDivergedError(
+                f"the sampler left every sane region after burn-in, and did so again with step sizes down to"
+                f" {2.0 * float(self.step.step_size):.1e}. {ADVICE}"
+            )
+
+    def _mean_temperature(self) -> Tensor:
+        return self.temperature / self.transitions
+
+    def _record(self) -> Record:
+        counts = {"transitions": self.transitions, "tries": self.tries, "climbs": self.climbs.count}
+        tensors = {f"good.{i}": value for i, value in enumerate(self.good.values)}
+        tensors["temperature"] = self.temperature
+        if self.positions:
+            tensors["positions"], tensors["potentials"] = torch.stack(self.positions), torch.stack(self.potentials)
+            tensors |= {f"info.{name}": value for name, value in self.info._asdict().items()}
+        return Record(counts, tensors)
+
+    def _resume(self, record: Record) -> None:
+        tensors = {name: value.to(self.step.step_size.device) for name, value in record.tensors.items()}
+        self.transitions, self.tries = record.info["transitions"], record.info["tries"]
+        self.climbs.count = record.info["climbs"]
+        for i, value in enumerate(self.good.values):
+            value.copy_(tensors[f"good.{i}"])
+        self.temperature = tensors["temperature"]
+        if "positions" in tensors:
+            self.positions, self.potentials = list(tensors["positions"]), list(tensors["potentials"])
+            self.info = SamplerInfo(*(tensors[f"info.{name}"] for name in SamplerInfo._fields))
+
+
+def _recent(step: SamplingStep) -> Tensor:
+    """The sampler's last positions in burn-in, at most a window of them, [*replicates, C, n, P]."""
+    count = min(int(step.count), len(step.recent))
+    recent = step.recent[:count] if count else step.state.position.unsqueeze(0)
+    return recent.detach().movedim(0, -2)
+
+
+def _keep_some(step: SamplingStep, positions: Tensor, what: str) -> None:
+    """Fill the model with fewer draws than it has room for: each several times."""
+    count = step.method.n_draws // step.method.n_chains
+    chosen = torch.arange(count, device=positions.device) * positions.shape[-2] // count
+    keep(step.model, positions.index_select(-2, chosen))
+    warnings.warn(
+        f"the sampler was stopped before it had its posterior draws: the model predicts with {what}, and there are no"
+        " diagnostics. Such a model shows where the fit was going, no more; with a checkpoint, fit(X, y, resume=True)"
+        " takes the rest.",
+        NumericalWarning,
+        stacklevel=3,
+    )
+
+
+def keep(model: DeepGP, positions: Tensor) -> None:
+    """Store draws [*replicates, C, n, P] in the model, one chain behind the other; q_mean becomes their mean."""
+    for layer, u in zip(model.layers, unflatten(model, positions.flatten(-3, -2)), strict=True):
+        layer.posterior_draws.copy_(u)
+        layer.q_mean.copy_(u.mean(-3))
+
+
+class _Centre:
+    """Draws that are all zero: the hidden layers at their means."""
+
+    def __init__(self, n_samples: int, like: Tensor) -> None:
+        self.n_samples, self.like = n_samples, like
+
+    def subset(self, rows: int, width: int) -> Tensor:
+        return self.like.new_zeros(self.n_samples, rows, width)
+
+    rest = subset
+
+
+def _diagnose(step: SamplingStep, potential: Tensor, info: SamplerInfo) -> SamplerDiagnostics:
+    method, data = step.method, step.batcher.data
+    rows = torch.linspace(0, data.n_rest - 1, min(_DIAGNOSED_ROWS, data.n_rest)).long().to(data.X_r.device)
+    X = data.X_r.index_select(-2, rows).unsqueeze(-3)
+    mean, _ = method.predict(step.model, X, X, X, _Centre(method.n_draws, X))
+    # [*replicates, C n, rows, P] -> [*replicates, rows, C, n]: the first output speaks for the others.
+    chains = mean[..., 0].unflatten(-2, (method.n_chains, -1)).movedim(-1, -3)
+    ess_potential, r_hat_potential = over_chains(_numpy(potential))
+    ess_prediction, r_hat_prediction = over_chains(_numpy(chains))
+    return SamplerDiagnostics(
+        n_draws=method.n_draws,
+        n_chains=method.n_chains,
+        thinning=method.thinning,
+        step_size=float(step.step_size),
+        friction=method.friction,
+        potential=_numpy(potential),
+        ess_potential=ess_potential,
+        r_hat_potential=r_hat_potential,
+        ess_prediction=ess_prediction,
+        r_hat_prediction=r_hat_prediction,
+        temperature=_numpy(info.temperature.mean(-1)),
+        noise_share=_numpy(info.noise_share.amax(-1)),
+    )
+
+
+def _numpy(values: Tensor) -> FloatArray:
+    return values.detach().double().cpu().numpy()
