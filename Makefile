@@ -21,6 +21,7 @@ demo: install
 lint: install
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/lint-imports --no-logo --quiet
 
 types: install
 	$(BIN)/mypy

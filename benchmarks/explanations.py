@@ -13,13 +13,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from sodgp.predictive import metrics
-from sodgp.system.files import write_text_whole
 from benchmarks.paper.machine import origin
 from sodgp.data import load, paper_split
 from sodgp.errors import NumericalError
-from sodgp.estimator.presets import paper
 from sodgp.estimator.many import fit_replicates
+from sodgp.estimator.presets import paper
+from sodgp.predictive import metrics
+from sodgp.system.files import write_text_whole
 from sodgp.system.validation import resolve_device
 
 _RESULTS = Path(__file__).parent / "results" / "explanations"

@@ -15,12 +15,12 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.accuracy.cells import DATA_SETS, parts
-from sodgp import DeepGPRegressor
-from sodgp.predictive import metrics
 from benchmarks.paper.machine import origin
+from sodgp import DeepGPRegressor
 from sodgp.data import load
-from sodgp.predictive.mixture import GaussianMixture
 from sodgp.estimator.many import fit_replicates
+from sodgp.predictive import metrics
+from sodgp.predictive.mixture import GaussianMixture
 from sodgp.system.validation import resolve_device
 
 _RESULTS = Path(__file__).parent / "results" / "members.json"

@@ -19,11 +19,11 @@ import numpy as np
 
 from benchmarks.accuracy.cells import DATA_SETS, parts
 from benchmarks.members import N_MEMBERS, Scores, note
-from sodgp import DeepGPRegressor
 from benchmarks.paper.machine import origin
+from sodgp import DeepGPRegressor
 from sodgp.data import load
-from sodgp.estimator.pooling import pooled_mixture
 from sodgp.estimator.many import fit_replicates
+from sodgp.estimator.pooling import pooled_mixture
 from sodgp.system.validation import resolve_device
 
 _RESULTS = Path(__file__).parent / "results" / "spreads.json"

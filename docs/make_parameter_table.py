@@ -12,13 +12,13 @@ from pathlib import Path
 
 import torch
 
-from sodgp.model.architecture import Architecture
 from sodgp.data.catalogue import find
 from sodgp.inference.contract import Inference, TrainingSet
 from sodgp.inference.dsvi import DoublyStochastic
 from sodgp.inference.mean_field import MeanField
 from sodgp.inference.sghmc import StochasticGradientHMC
 from sodgp.inference.sod import SubsetOfData
+from sodgp.model.architecture import Architecture
 from sodgp.model.deep_gp import DeepGP
 
 PAGE = Path(__file__).with_name("parameters.md")

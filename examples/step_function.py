@@ -13,8 +13,8 @@ from matplotlib.figure import Figure
 
 from sodgp import DeepGPRegressor
 from sodgp.data import step
-from sodgp.predictive.metrics import scores
 from sodgp.plots import plot_fit
+from sodgp.predictive.metrics import scores
 
 
 def main(arguments: list[str] | None = None) -> dict[int, float]:

@@ -11,14 +11,14 @@ from typing import Any
 import numpy as np
 
 from benchmarks.accuracy.variants import VARIANTS
-from sodgp import DeepGPRegressor
-from sodgp.predictive import metrics
 from benchmarks.paper.machine import origin
+from sodgp import DeepGPRegressor
 from sodgp.data import load, paper_split
 from sodgp.errors import NumericalError
-from sodgp.predictive.mixture import GaussianMixture
 from sodgp.estimator.many import fit_replicates
 from sodgp.estimator.several import models_of
+from sodgp.predictive import metrics
+from sodgp.predictive.mixture import GaussianMixture
 from sodgp.system.validation import resolve_device
 
 DATA_SETS = ("boston", "energy", "concrete", "winered", "protein", "naval")
@@ -57,8 +57,8 @@ def compute(cell: Cell, *, device: str, splits: int = N_SPLITS, compile: bool = 
     Returns
     -------
     dict
-        Every score of `sodgp.predictive.metrics.scores` as a list over the splits, and those of the first member alone under
-        ``one_member``; ``seconds`` for all of them. A variant that failed has ``error`` instead.
+        Every score of `sodgp.predictive.metrics.scores` as a list over the splits, and those of the first member alone
+        under ``one_member``; ``seconds`` for all of them. A variant that failed has ``error`` instead.
     """
     variant = VARIANTS[cell.variant]
     table = load(cell.data)

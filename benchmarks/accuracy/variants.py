@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from sodgp import DeepGPRegressor
-from sodgp.model.architecture import Initialization
 from benchmarks.paper.protocol import plain
+from sodgp import DeepGPRegressor
 from sodgp.estimator.options.efforts import EFFORTS, members_of
 from sodgp.estimator.pooling import spread_of
+from sodgp.model.architecture import Initialization
 
 
 @dataclass(frozen=True)

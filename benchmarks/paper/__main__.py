@@ -1,4 +1,4 @@
-"""``sodgp bench``: run cells; ``sodgp bench table`` and ``sodgp bench plot``: what came out."""
+"""``python -m benchmarks.paper``: run cells; with ``table`` or ``plot`` behind it: what came out."""
 
 from __future__ import annotations
 
@@ -8,17 +8,18 @@ from typing import Annotated
 
 import typer
 
-from sodgp.system.files import write_text_whole
+from sodgp.cli.group import Commands
 from sodgp.errors import ConfigurationError, InputError
+from sodgp.system.files import write_text_whole
 from sodgp.system.progress import say
 
 _EPILOG = """Examples:
 
-[bold]sodgp bench --protocol paper --data energy --methods SoD,DSVI --layers 2,3 --splits 0-4 --out results[/]
+[bold]python -m benchmarks.paper --protocol paper --data energy --methods SoD,DSVI --layers 2,3 --out results[/]
 
-[bold]sodgp bench table --out results[/]
+[bold]python -m benchmarks.paper table --out results[/]
 
-[bold]sodgp bench plot --out results --curves energy[/]"""
+[bold]python -m benchmarks.paper plot --out results --curves energy[/]"""
 
 Out = Annotated[Path, typer.Option(help="Results folder, one JSON file for each cell.")]
 DEFAULT_OUT = Path("sodgp-bench")
@@ -45,7 +46,12 @@ class Format(StrEnum):
     html = "html"
 
 
-bench = typer.Typer(rich_markup_mode="rich", pretty_exceptions_enable=False)
+bench = typer.Typer(
+    cls=Commands,
+    rich_markup_mode="rich",
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
 
 
 @bench.callback(invoke_without_command=True, epilog=_EPILOG)
@@ -81,6 +87,7 @@ def bench_run(
     data_dir: Annotated[
         Path | None, typer.Option(help="Folder with the data. [dim]\\[default: SODGP_DATA, cache, download][/]")
     ] = None,
+    debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")] = False,
 ) -> None:
     """Rerun the paper's tables, cell by cell: one data set, method, depth and split at a time.
 
@@ -90,7 +97,9 @@ def bench_run(
         _refuse_lost_options(context)
         return
     if not data:
-        raise ConfigurationError("sodgp bench needs --data, such as --data energy; see sodgp bench --help.")
+        raise ConfigurationError(
+            "python -m benchmarks.paper needs --data, such as --data energy; see python -m benchmarks.paper --help."
+        )
     from benchmarks.paper.protocol import Request, numbers, words
     from benchmarks.paper.run import Options, run, set_threads
 
@@ -115,7 +124,7 @@ def bench_run(
         parts.append(f"left when the budget was spent: {summary.left} (run the same command again)")
     if summary.failed:
         parts.append(f"failed: {len(summary.failed)}")
-    say(f"{', '.join(parts)}. See them with: sodgp bench table --out {out}")
+    say(f"{', '.join(parts)}. See them with: python -m benchmarks.paper table --out {out}")
     if summary.failed:
         raise typer.Exit(1)
 
@@ -126,7 +135,9 @@ def _refuse_lost_options(context: typer.Context) -> None:
         source = context.get_parameter_source(name)
         if source is not None and source.name == "COMMANDLINE":
             option, command = f"--{name.replace('_', '-')}", context.invoked_subcommand
-            raise ConfigurationError(f"{option} stands before {command!r}: write sodgp bench {command} {option} ...")
+            raise ConfigurationError(
+                f"{option} stands before {command!r}: write python -m benchmarks.paper {command} {option} ..."
+            )
 
 
 @bench.command()
@@ -169,3 +180,7 @@ def plot(
     for name, figure in figures.items():
         save_figure(figure, out / name)
         say(f"Written to {out / name}")
+
+
+if __name__ == "__main__":
+    bench(prog_name="python -m benchmarks.paper")

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from sodgp.system.files import write_text_whole
 from sodgp.errors import ConfigurationError, InputError
+from sodgp.system.files import write_text_whole
 
 FORMAT = "sodgp-bench-cell"
 FORMAT_VERSION = 1
@@ -205,7 +205,9 @@ def need_cells(folder: Path) -> list[Cell]:
     """
     cells = read_cells(folder)
     if not cells:
-        raise InputError(f"{folder} holds no benchmark cells; run `sodgp bench --data ... --out {folder}` first.")
+        raise InputError(
+            f"{folder} holds no benchmark cells; run `python -m benchmarks.paper --data ... --out {folder}` first."
+        )
     firsts: dict[tuple[str, str, int], Cell] = {}
     for cell in cells:
         mate = firsts.setdefault(cell.key.group, cell)

@@ -13,13 +13,13 @@ import gpytorch
 import torch
 from gpytorch.mlls import DeepApproximateMLL, VariationalELBO
 
-from sodgp import DeepGPRegressor
 from benchmarks.paper.history import LOGGED_EVERY, Curve, is_recorded
 from benchmarks.paper.peers import Fitted, Report, Scaling
 from benchmarks.paper.splits import Split
 from benchmarks.paper.tutorial import TutorialDeepGP
-from sodgp.estimator.options.configuration import Configuration
+from sodgp import DeepGPRegressor
 from sodgp.errors import NumericalError
+from sodgp.estimator.options.configuration import Configuration
 from sodgp.predictive.mixture import GaussianMixture
 
 _CHUNK_ROWS = 256

@@ -11,9 +11,9 @@ from typing import Any
 import torch
 from sklearn.base import clone
 
-from sodgp.predictive import metrics
 from benchmarks.paper.splits import Split
 from sodgp.errors import SodgpError
+from sodgp.predictive import metrics
 from sodgp.predictive.mixture import GaussianMixture
 from sodgp.training.history import TrainingState
 from sodgp.training.stacking import unstack

@@ -10,7 +10,6 @@ from typing import Any
 
 import torch
 
-from sodgp.predictive import metrics
 from benchmarks.paper import machine
 from benchmarks.paper.cells import Cell, Key
 from benchmarks.paper.history import Recorder, finite
@@ -20,11 +19,12 @@ from benchmarks.paper.splits import Split
 from benchmarks.paper.unfinished import discard, kept
 from sodgp.data import DataSet
 from sodgp.errors import CheckpointError, CheckpointWarning
-from sodgp.predictive.mixture import GaussianMixture
 from sodgp.estimator.many import fit_replicates
-from sodgp.training.history import TrainingState
+from sodgp.predictive import metrics
+from sodgp.predictive.mixture import GaussianMixture
 from sodgp.system.interrupts import only_whole
 from sodgp.system.validation import resolve_device
+from sodgp.training.history import TrainingState
 
 
 def compute(

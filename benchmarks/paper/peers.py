@@ -15,10 +15,10 @@ import numpy as np
 import torch
 from sklearn.preprocessing import StandardScaler
 
-from sodgp.system.arrays import FloatArray
 from benchmarks.paper.splits import Split
 from sodgp.errors import NumericalError
 from sodgp.predictive.mixture import GaussianMixture
+from sodgp.system.arrays import FloatArray
 
 # Told the iteration, and how many there are. A fit that is resumed does not begin with the first.
 Report = Callable[[int, int], None]

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sodgp.system.files import write_whole
 from benchmarks.paper.cells import Cell, row_label
 from benchmarks.paper.table import Number, data_order, row_order, summarise
 from sodgp.errors import InputError
 from sodgp.plots.style import ALARM, DRAW, GREEN, POINT, PURPLE, SKY, tidy
+from sodgp.system.files import write_whole
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

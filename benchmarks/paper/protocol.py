@@ -167,8 +167,8 @@ class Request:
 
 def _written(options: Mapping[str, Any]) -> dict[str, Any]:
     """The options of an estimator as they stand in a cell: what an effort means may change, its steps are written."""
-    from sodgp.estimator.options.rules import BATCH_SIZE, may_separate
     from sodgp.estimator.options.efforts import EFFORTS, members_of
+    from sodgp.estimator.options.rules import BATCH_SIZE, may_separate
     from sodgp.estimator.pooling import spread_of
 
     written = {name: plain(value) for name, value in options.items() if name not in _NOT_SETTINGS}

@@ -18,7 +18,6 @@ from multiprocessing.synchronize import Event
 from pathlib import Path
 from typing import Any
 
-from sodgp.system.allocator import keep_freed_memory
 from benchmarks.paper.cells import Cell, Key, read_cells, refuse_to_mix
 from benchmarks.paper.display import Display
 from benchmarks.paper.history import LOGGED_EVERY
@@ -26,6 +25,7 @@ from benchmarks.paper.protocol import PEERS, Request
 from benchmarks.paper.unfinished import forget
 from sodgp.data import DataSet, load
 from sodgp.errors import ConfigurationError, InputError, NumericalError, ResourceError
+from sodgp.system.allocator import keep_freed_memory
 from sodgp.system.validation import resolve_device
 
 

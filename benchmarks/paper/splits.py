@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from sodgp.system.arrays import FloatArray
 from sodgp.data import DataSet, paper_split
+from sodgp.system.arrays import FloatArray
 
 
 @dataclass(frozen=True, eq=False)

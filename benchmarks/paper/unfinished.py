@@ -10,9 +10,9 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from sodgp.system.files import alone_in, write_text_whole
 from benchmarks.paper.cells import Key
 from sodgp.errors import CheckpointError
+from sodgp.system.files import alone_in, write_text_whole
 from sodgp.training.checkpoint.folder import CheckpointFolder
 
 FOLDER = ".unfinished"

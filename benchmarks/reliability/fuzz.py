@@ -31,8 +31,8 @@ import numpy as np
 from benchmarks.reliability.mutations import SIGNED, UNSIGNED, signed
 from sodgp import DeepGPRegressor
 from sodgp.errors import ModelFileError, SodgpError
-from sodgp.system.container import JSON_NAME, TENSORS_NAME
 from sodgp.estimator.files.record_fields import encode_parameters
+from sodgp.system.container import JSON_NAME, TENSORS_NAME
 
 FIXTURES = Path(__file__).parents[2] / "tests" / "fixtures"
 RESULTS = Path(__file__).parents[1] / "results"

@@ -9,8 +9,8 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor
 
-from sodgp.linalg.cuda.factor import factor_pair
 from sodgp.linalg.cholesky import inverse_triangular
+from sodgp.linalg.cuda.factor import factor_pair
 
 SIZES = (50, 100, 128)
 BATCHES = (1, 10, 50, 200)

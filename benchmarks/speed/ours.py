@@ -7,9 +7,9 @@ from collections.abc import Sequence
 import torch
 
 from benchmarks.speed.shapes import DTYPE, Shape, synthetic_data
-from sodgp.model.architecture import Architecture
 from sodgp.inference.contract import Inference, TrainingSet
 from sodgp.layers.means import linear_weights
+from sodgp.model.architecture import Architecture
 from sodgp.model.deep_gp import DeepGP
 from sodgp.training.batches import Batcher
 from sodgp.training.run import Settings, training_step

@@ -13,9 +13,9 @@ import torch
 from gpytorch.mlls import DeepApproximateMLL, VariationalELBO
 from torch import Tensor
 
+from benchmarks.paper.tutorial import TutorialDeepGP
 from benchmarks.speed.ours import LEARNING_RATE
 from benchmarks.speed.shapes import DTYPE, Shape
-from benchmarks.paper.tutorial import TutorialDeepGP
 from sodgp.inference.contract import TrainingSet
 from sodgp.training.batches import Batcher
 

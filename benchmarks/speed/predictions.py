@@ -14,10 +14,10 @@ import gpytorch
 import numpy as np
 import torch
 
+from benchmarks.paper.tutorial import TutorialDeepGP
 from benchmarks.speed.machine import describe_machine, git_commit
 from benchmarks.speed.measure import Timing, interleaved_rounds, warm_up
 from sodgp import DeepGPRegressor
-from benchmarks.paper.tutorial import TutorialDeepGP
 from sodgp.linalg.draws import SharedDraws
 
 N_INPUTS, N_LAYERS, SIZE, N_SAMPLES = 8, 3, 100, 50

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from sodgp.estimator.ensembles import DeepGPEnsemble
+    from sodgp.estimator.many import fit_replicates
     from sodgp.estimator.regressor import DeepGPRegressor
     from sodgp.predictive.mixture import GaussianMixture
-    from sodgp.estimator.many import fit_replicates
 
 __version__ = "0.1.0"
 __all__ = ["DeepGPEnsemble", "DeepGPRegressor", "GaussianMixture", "__version__", "fit_replicates"]

@@ -18,8 +18,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler
 
 from sodgp import DeepGPRegressor
-from sodgp.estimator import memory_budget as resources
 from sodgp.errors import InputError
+from sodgp.estimator import memory_budget as resources
 
 SIZES = {"subset_size": 8, "n_predict_samples": 6, "max_iter": 8}
 SAMPLED = {**SIZES, "n_samples": 3, "batch_size": 20}

@@ -7,8 +7,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.exceptions import NotFittedError
 
 from sodgp import DeepGPRegressor
-from sodgp.model.architecture import Initialization
 from sodgp.errors import ConfigurationError, InputError, NumericalWarning, SubsetSizeWarning
+from sodgp.model.architecture import Initialization
 
 QUICK = {"max_iter": 10, "n_samples": 2, "n_predict_samples": 5, "random_state": 0}
 RNG = np.random.default_rng(0)

@@ -17,8 +17,8 @@ import pytest
 from benchmarks.reliability import fuzz
 
 from sodgp import DeepGPRegressor
-from sodgp.system import files as atomic
 from sodgp.errors import InputError, ModelFileError, NumericalError
+from sodgp.system import files as atomic
 from sodgp.system.container import JSON_NAME, TENSORS_NAME
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"

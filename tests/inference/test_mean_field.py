@@ -12,8 +12,6 @@ from gpytorch.priors import GammaPrior
 from torch.distributions import MultivariateNormal, Normal
 
 from sodgp import DeepGPRegressor
-from sodgp.model.architecture import Architecture, Initialization
-from sodgp.linalg.draws import FreshDraws, SharedDraws
 from sodgp.errors import ConfigurationError, InputError
 from sodgp.inference.contract import Batch, TrainingSet, bound
 from sodgp.inference.dsvi import DoublyStochastic
@@ -22,6 +20,8 @@ from sodgp.layers.inducing import Moments
 from sodgp.layers.latent import expected_squared_error
 from sodgp.layers.subset import Points
 from sodgp.linalg.cholesky import Jitter
+from sodgp.linalg.draws import FreshDraws, SharedDraws
+from sodgp.model.architecture import Architecture, Initialization
 
 NONE = torch.Size()
 HIDDEN = {"1 layer": [], "2 layers": [2], "3 layers": [2, 1], "wider": [3]}

@@ -9,16 +9,16 @@ import torch
 from sklearn.exceptions import NotFittedError
 
 from sodgp import DeepGPRegressor
-from sodgp.model.architecture import Architecture, Initialization
-from sodgp.linalg.draws import FreshDraws, SharedDraws
 from sodgp.errors import ConfigurationError, SamplerDivergedError
 from sodgp.inference.contract import Batch, TrainingSet, bound
 from sodgp.inference.sghmc import StochasticGradientHMC, flatten, start, transition, unflatten
 from sodgp.layers.means import linear_weights
+from sodgp.linalg.draws import FreshDraws, SharedDraws
+from sodgp.model.architecture import Architecture, Initialization
 from sodgp.training.batches import Batcher
 from sodgp.training.loop import train
-from sodgp.training.sampling.posterior import collect, fit_by_sampling, keep
 from sodgp.training.run import Problem, Settings, fit
+from sodgp.training.sampling.posterior import collect, fit_by_sampling, keep
 from sodgp.training.sampling.step import SamplingStep
 from sodgp.training.schedule import Schedule
 

@@ -6,8 +6,8 @@ import torch
 from numpy.testing import assert_allclose
 
 from sodgp import DeepGPRegressor
-from sodgp.linalg.draws import PositionDraws
 from sodgp.inference.functions import ByMethod, GivenSubset, joint_law
+from sodgp.linalg.draws import PositionDraws
 
 RNG = np.random.default_rng(0)
 X = RNG.uniform(-1, 1, (30, 2))

@@ -10,14 +10,15 @@ from gpytorch.kernels import RBFKernel, ScaleKernel
 from torch.distributions import MultivariateNormal, kl_divergence
 
 from sodgp import DeepGPRegressor
-from sodgp.model.architecture import Architecture
-from sodgp.linalg.draws import FreshDraws
 from sodgp.inference.contract import Batch, TrainingSet, bound
-from sodgp.inference.dsvi import DoublyStochastic, inducing_start
+from sodgp.inference.dsvi import DoublyStochastic
+from sodgp.inference.inducing import inducing_start
 from sodgp.layers.inducing import InducingLayer
 from sodgp.layers.means import HiddenMean, linear_weights
 from sodgp.layers.subset import Points
 from sodgp.linalg.cholesky import Jitter
+from sodgp.linalg.draws import FreshDraws
+from sodgp.model.architecture import Architecture
 from sodgp.model.deep_gp import DeepGP
 from sodgp.selectors.kmeans import KMeans
 

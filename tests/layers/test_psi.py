@@ -6,8 +6,8 @@ import pytest
 import torch
 from gpytorch.kernels import MaternKernel, RBFKernel, ScaleKernel
 
-from sodgp.kernels.dense import covariance
 from sodgp.errors import ConfigurationError
+from sodgp.kernels.dense import covariance
 from sodgp.kernels.make import make_kernel
 from sodgp.layers import psi
 from sodgp.layers.psi import RBF, cross, psi1, psi2, rbf_of

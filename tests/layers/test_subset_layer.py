@@ -4,11 +4,11 @@ import pytest
 import torch
 from gpytorch.kernels import RBFKernel, ScaleKernel
 
-from sodgp.linalg.draws import FreshDraws, SharedDraws
 from sodgp.layers.floors import NOISE_FLOOR
 from sodgp.layers.means import HiddenMean
 from sodgp.layers.subset import COUPLINGS, ROWS_TOGETHER, Points, SubsetLayer
 from sodgp.linalg.cholesky import Jitter
+from sodgp.linalg.draws import FreshDraws, SharedDraws
 
 M, B, D_IN, D_OUT, T = 4, 5, 2, 3, 6
 

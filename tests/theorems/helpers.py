@@ -7,12 +7,12 @@ import torch
 from gpytorch.kernels import MaternKernel, RBFKernel, ScaleKernel
 from torch.distributions import MultivariateNormal, Normal, kl_divergence
 
-from sodgp.linalg.draws import FreshDraws
 from sodgp.inference.contract import Batch, bound
 from sodgp.inference.sod import SubsetOfData
 from sodgp.layers.means import HiddenMean
 from sodgp.layers.subset import Points, SubsetLayer
 from sodgp.linalg.cholesky import Jitter
+from sodgp.linalg.draws import FreshDraws
 from sodgp.model.deep_gp import DeepGP
 
 FAMILIES = ("whitened", "paper")

@@ -13,7 +13,6 @@ from gpytorch.variational import CholeskyVariationalDistribution, VariationalStr
 from helpers import NONE, by_hand, fresh, generator, matern12, maximise, randn, rbf, set_q
 from torch.distributions import MultivariateNormal
 
-from sodgp.model.architecture import Architecture
 from sodgp.inference.contract import Batch, TrainingSet, bound
 from sodgp.inference.dsvi import DoublyStochastic, collapsed_bound
 from sodgp.inference.mean_field import MeanField
@@ -24,6 +23,7 @@ from sodgp.layers.inducing import InducingLayer
 from sodgp.layers.means import HiddenMean
 from sodgp.layers.subset import Points
 from sodgp.linalg.cholesky import Jitter
+from sodgp.model.architecture import Architecture
 from sodgp.model.deep_gp import DeepGP
 
 # As GPyTorch does it in float64: on K_ZZ and on the variance of every row.

@@ -8,11 +8,11 @@ from numpy.testing import assert_allclose, assert_array_equal
 from torch.distributions import MultivariateNormal, Normal
 
 from sodgp import DeepGPRegressor, fit_replicates
-from sodgp.model.architecture import Architecture
 from sodgp.errors import ConfigurationError, InputError, SodgpError
 from sodgp.inference.contract import Batch, TrainingSet, bound
 from sodgp.inference.sod import SubsetOfData, label_noise
 from sodgp.layers.subset import Points
+from sodgp.model.architecture import Architecture
 
 M, R, P = 5, 4, 2
 

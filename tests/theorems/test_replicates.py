@@ -4,9 +4,9 @@ import pytest
 import torch
 from helpers import COUPLINGS, FAMILIES, build, data, generator, randomise, rbf
 
-from sodgp.linalg.draws import FreshDraws
 from sodgp.inference.contract import Batch
 from sodgp.inference.sod import SubsetOfData
+from sodgp.linalg.draws import FreshDraws
 
 N_REPLICATES = 3
 REPLICATES = torch.Size([N_REPLICATES])

@@ -8,8 +8,8 @@ import torch
 from torch import nn
 
 from sodgp import DeepGPRegressor
-from sodgp.linalg.draws import TapeDraws
 from sodgp.errors import NumericalError, NumericalWarning
+from sodgp.linalg.draws import TapeDraws
 from sodgp.training import run
 from sodgp.training.steps import EagerStep, Snapshot
 

@@ -1,4 +1,4 @@
-"""The command line: ``sodgp fit``, ``predict``, ``evaluate``, ``report``, ``info``, ``bench`` and ``demo``.
+"""The command line: ``sodgp fit``, ``predict``, ``evaluate``, ``report``, ``info`` and ``demo``.
 
 Modules: `program` (the program and its commands), `group` (errors and exit codes), `options` (flags for the estimator's
 arguments), `config` (TOML files), `tables` (data files in and out).

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sodgp.system.arrays import FloatArray
 from sodgp.data import paper_split, step
 from sodgp.estimator.regressor import DeepGPRegressor
 from sodgp.predictive.metrics import scores
-from sodgp.system.progress import progress, say
+from sodgp.system.arrays import FloatArray
 from sodgp.system.interrupts import only_whole
+from sodgp.system.progress import progress, say
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -11,8 +11,6 @@ from typing import Annotated, Any
 
 import typer
 
-from sodgp.system.allocator import keep_freed_memory
-from benchmarks.paper.command import bench
 from sodgp.cli.config import FitConfig, read_config
 from sodgp.cli.group import DEBUG, Commands, ExitCode
 from sodgp.cli.options import as_arguments, estimator_flags
@@ -27,6 +25,7 @@ from sodgp.cli.tables import (
     write_table,
 )
 from sodgp.errors import ConfigurationError
+from sodgp.system.allocator import keep_freed_memory
 from sodgp.system.progress import progress, say
 
 _CHUNK_ROWS = 20_000
@@ -135,9 +134,9 @@ def fit(
     Nothing is written unless training succeeds; Ctrl-C during training ends it and saves what there is.
     """
     from sodgp import DeepGPRegressor
+    from sodgp.estimator.describe import describe
     from sodgp.estimator.options.configuration import Configuration
     from sodgp.system.container import check_destination
-    from sodgp.estimator.describe import describe
 
     file = FitConfig() if config is None else read_config(config)
     said = file.command | {
@@ -269,8 +268,8 @@ def report(
     opens offline, prints well and fits a phone.
     """
     from sodgp.cli.scores import as_dictionary
-    from sodgp.report import cross_validated, held_out
     from sodgp.evaluation.format import counted
+    from sodgp.report import cross_validated, held_out
 
     if out.suffix.lower() not in (".html", ".htm"):
         raise ConfigurationError(f"--out {out} must end in .html.")
@@ -323,9 +322,6 @@ def demo(
     from sodgp.cli.demo import run
 
     run(out, seed)
-
-
-app.add_typer(bench, name="bench")
 
 
 def _loaded(path: Path) -> Any:

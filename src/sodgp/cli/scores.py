@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from sodgp.evaluation.scores import Evaluation, Score
 from sodgp.evaluation.format import LABELS, counted, interval, number
+from sodgp.evaluation.scores import Evaluation, Score
 
 
 def as_dictionary(evaluation: Evaluation, n_bootstrap: int) -> dict[str, Any]:

@@ -11,9 +11,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from sodgp.system.arrays import FloatArray
 from sodgp.data import convert
 from sodgp.errors import ConfigurationError
+from sodgp.system.arrays import FloatArray
 
 _UCI = "https://archive.ics.uci.edu/static/public"
 

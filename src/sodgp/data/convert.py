@@ -18,8 +18,8 @@ from typing import IO
 
 import numpy as np
 
-from sodgp.system.arrays import FloatArray
 from sodgp.errors import InputError
+from sodgp.system.arrays import FloatArray
 
 YEAR_MEMBER = "YearPredictionMSD.txt"
 

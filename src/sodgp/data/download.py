@@ -18,13 +18,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from sodgp.system.arrays import FloatArray
-from sodgp.system.files import alone_in, write_bytes, write_whole
 from sodgp.data.catalogue import Entry, Source
 from sodgp.data.convert import require
 from sodgp.data.dataset import DataSet
 from sodgp.data.local import ENVIRONMENT_VARIABLE, cache_dir, canonical_csv, check_shape, checked_table
 from sodgp.errors import InputError, SodgpError
+from sodgp.system.arrays import FloatArray
+from sodgp.system.files import alone_in, write_bytes, write_whole
 
 
 class DataUnavailableError(SodgpError, OSError):

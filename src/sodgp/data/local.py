@@ -14,11 +14,11 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sodgp.system.arrays import FloatArray
 from sodgp.data import convert
 from sodgp.data.catalogue import Entry, find
 from sodgp.data.dataset import DataSet
 from sodgp.errors import InputError
+from sodgp.system.arrays import FloatArray
 
 ENVIRONMENT_VARIABLE = "SODGP_DATA"
 _PIECE = 2**20

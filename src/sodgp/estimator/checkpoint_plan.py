@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 import torch
 
-from sodgp.estimator.options.configuration import Configuration
 from sodgp.errors import CheckpointError, CheckpointWarning, ConfigurationError
+from sodgp.estimator.options.configuration import Configuration
 from sodgp.system.container import Record
+from sodgp.system.validation import check_flag
 from sodgp.training.checkpoint.folder import CheckpointFolder
 from sodgp.training.checkpoint.journal import Plan
-from sodgp.system.validation import check_flag
 
 # Options that leave the numbers of a fit alone, or that are compared in another way (device, seed). n_threads is not
 # among them: threads share out sums, and another number of them adds in another order, which rounds otherwise.

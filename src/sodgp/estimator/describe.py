@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from sodgp.estimator.regressor import DeepGPRegressor
 from sodgp.estimator.files.record_fields import encode_parameters
+from sodgp.estimator.regressor import DeepGPRegressor
 from sodgp.estimator.several import copy_of, models_of
 from sodgp.selectors import SELECTORS
 

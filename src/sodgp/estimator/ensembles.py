@@ -8,15 +8,15 @@ from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from sodgp.system.arrays import FloatArray
-from sodgp.estimator.checkpoint_plan import check_seed_is_kept
 from sodgp.errors import ConfigurationError
-from sodgp.estimator.regressor import DeepGPRegressor
+from sodgp.estimator.checkpoint_plan import check_seed_is_kept
+from sodgp.estimator.many import fit_replicates
 from sodgp.estimator.pooling import Together, spread_of
 from sodgp.estimator.predict import as_said_now, refuse_both
-from sodgp.predictive.mixture import GaussianMixture
-from sodgp.estimator.many import fit_replicates
+from sodgp.estimator.regressor import DeepGPRegressor
 from sodgp.estimator.several import copy_of
+from sodgp.predictive.mixture import GaussianMixture
+from sodgp.system.arrays import FloatArray
 from sodgp.system.validation import check_integer, seed_from
 
 
@@ -181,8 +181,7 @@ class DeepGPEnsemble(MultiOutputMixin, RegressorMixin, BaseEstimator):
         >>> bool((again.predict(X) == ensemble.predict(X)).all())
         True
         """
-        from sodgp.estimator.files import ensemble_records
-        from sodgp.estimator.files import records
+        from sodgp.estimator.files import ensemble_records, records
 
         records.save(ensemble_records.to_record, self, path)
 
@@ -201,7 +200,6 @@ class DeepGPEnsemble(MultiOutputMixin, RegressorMixin, BaseEstimator):
         Traceback (most recent call last):
         sodgp.errors.ModelFileError: nowhere.sodgp does not exist. ...
         """
-        from sodgp.estimator.files import ensemble_records
-        from sodgp.estimator.files import records
+        from sodgp.estimator.files import ensemble_records, records
 
         return records.load(ensemble_records.from_record, cls, path)

@@ -11,11 +11,11 @@ from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import Any
 
-from sodgp.estimator.checkpoint_plan import check_seed_is_kept, plan_for
-from sodgp.estimator.options.efforts import members_of
 from sodgp.errors import ConfigurationError, NumericalError
-from sodgp.inference.contract import Inference
+from sodgp.estimator.checkpoint_plan import check_seed_is_kept, plan_for
 from sodgp.estimator.memory_budget import enough_for_training
+from sodgp.estimator.options.efforts import members_of
+from sodgp.inference.contract import Inference
 from sodgp.system.torch_state import cpu_threads, gradients
 from sodgp.training.run import Settings, fit
 from sodgp.training.stacking import Problem

@@ -14,12 +14,12 @@ from typing import Any
 
 import torch
 
-from sodgp.system import memory
-from sodgp.model.architecture import Architecture
 from sodgp.errors import ResourceError
 from sodgp.inference.contract import Inference
 from sodgp.likelihoods.noise import NoiseProcess
+from sodgp.model.architecture import Architecture
 from sodgp.model.deep_gp import DeepGP
+from sodgp.system import memory
 
 # What the tensors of one chunk of a prediction may take together on a processor, which maps larger ones afresh again
 # and again; and how many times that where a chunk costs something of its own.

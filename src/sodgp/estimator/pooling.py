@@ -17,10 +17,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from sodgp.system.arrays import FloatArray
 from sodgp.errors import NumericalError
 from sodgp.estimator.options.fields import checked_spread
 from sodgp.predictive.mixture import GaussianMixture
+from sodgp.system.arrays import FloatArray
 from sodgp.system.validation import check_predict_data
 
 __all__ = [

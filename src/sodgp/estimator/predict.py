@@ -14,19 +14,19 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
-from sodgp.system import memory
-from sodgp.estimator import memory_budget as resources
-from sodgp.system.arrays import FloatArray
-from sodgp.linalg.draws import FreshDraws, SharedDraws
 from sodgp.errors import InputError, NumericalError
-from sodgp.inference.functions import draws_subset_first, joint_moments
-from sodgp.inference.contract import Inference
-from sodgp.model.deep_gp import DeepGP
+from sodgp.estimator import memory_budget as resources
 from sodgp.estimator.options.fields import checked_outliers
-from sodgp.predictive.outliers import OUTLIER_SCALE, widening
 from sodgp.estimator.pooling import Together, spread_of
-from sodgp.predictive.mixture import GaussianMixture
+from sodgp.inference.contract import Inference
+from sodgp.inference.functions import draws_subset_first, joint_moments
 from sodgp.inference.row_laws import RowLaw, row_law
+from sodgp.linalg.draws import FreshDraws, SharedDraws
+from sodgp.model.deep_gp import DeepGP
+from sodgp.predictive.mixture import GaussianMixture
+from sodgp.predictive.outliers import OUTLIER_SCALE, widening
+from sodgp.system import memory
+from sodgp.system.arrays import FloatArray
 from sodgp.system.torch_state import cpu_threads
 from sodgp.system.validation import check_integer, check_predict_data, seed_from
 

@@ -13,25 +13,25 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils import check_random_state
 from torch import Tensor
 
-from sodgp.model.architecture import Architecture
-from sodgp.system.arrays import FloatArray
-from sodgp.estimator.checkpoint_plan import seeds_of
-from sodgp.estimator.options.rules import may_separate
-from sodgp.estimator.options.configuration import Configuration
 from sodgp.errors import ConfigurationError, InputError
+from sodgp.estimator.checkpoint_plan import seeds_of
+from sodgp.estimator.options.configuration import Configuration
+from sodgp.estimator.options.rules import may_separate
+from sodgp.estimator.predict import Fitted
 from sodgp.inference.contract import TrainingSet, rest_of
+from sodgp.inference.sod_transfer import Subset
 from sodgp.kernels.make import KernelSpec
 from sodgp.layers.floors import NOISE_FLOOR
 from sodgp.layers.means import linear_weights, zero_weights
-from sodgp.estimator.predict import Fitted
+from sodgp.model.architecture import Architecture
 from sodgp.selectors import get_selector
-from sodgp.inference.sod_transfer import Subset
-from sodgp.training.held_out import HeldOut
+from sodgp.system.arrays import FloatArray
+from sodgp.system.validation import check_fit_data, check_flag, check_noise_variance
 from sodgp.training.checkpoint.journal import Plan
+from sodgp.training.held_out import HeldOut
+from sodgp.training.restart.warm import Start, kept_directions
 from sodgp.training.run import Settings
 from sodgp.training.stacking import Problem
-from sodgp.training.restart.warm import Start, kept_directions
-from sodgp.system.validation import check_fit_data, check_flag, check_noise_variance
 
 # What only some fits leave behind: a new fit starts without them.
 OPTIONAL_ATTRIBUTES = (

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from sodgp.model.architecture import Initialization
 from sodgp.errors import ConfigurationError
 from sodgp.estimator.regressor import DeepGPRegressor
+from sodgp.model.architecture import Initialization
 
 __all__ = ["METHODS", "SOURCES", "paper"]
 

@@ -1,4 +1,4 @@
-"""The scikit-learn estimator: with `sodgp.estimator.prepare` and `sodgp.estimator.predict` all that sees original units.
+"""The scikit-learn estimator: with `prepare` and `predict` all that sees original units.
 
 What it does with several models, restarts and members, is in `sodgp.estimator.several`.
 """
@@ -10,18 +10,18 @@ from typing import Any, Self
 import numpy as np
 from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
 
-from sodgp.estimator.checkpoint_plan import plan_for
-from sodgp.estimator.options.efforts import members_of
 from sodgp.errors import NumericalError
-from sodgp.model.deep_gp import DeepGP
+from sodgp.estimator.checkpoint_plan import plan_for
+from sodgp.estimator.many import fit_replicates, training_memory
+from sodgp.estimator.options.efforts import members_of
 from sodgp.estimator.predict import Predictions
 from sodgp.estimator.prepare import Preparation
-from sodgp.estimator.many import fit_replicates, training_memory
 from sodgp.estimator.several import Several
+from sodgp.model.deep_gp import DeepGP
 from sodgp.system.torch_state import cpu_threads, gradients
+from sodgp.system.validation import check_integer
 from sodgp.training.history import History
 from sodgp.training.run import fit
-from sodgp.system.validation import check_integer
 
 
 class DeepGPRegressor(Several, Preparation, Predictions, MultiOutputMixin, RegressorMixin, BaseEstimator):
@@ -113,8 +113,8 @@ class DeepGPRegressor(Several, Preparation, Predictions, MultiOutputMixin, Regre
     member_spread : float or None, default=None
         With several members: the factor by which the law of each is drawn in around its own mean before they are mixed.
         1 is the plain mixture, which is too wide: it adds their disagreement, while their common mean errs less than
-        each of them. None is 0.90, 0.87 or 0.85 for 2, 3 or 4 members of ``"sod"``, else 1; see `sodgp.estimator.pooling`. Not
-        used in training: `set_params` changes it without a new fit.
+        each of them. None is 0.90, 0.87 or 0.85 for 2, 3 or 4 members of ``"sod"``, else 1; see
+        `sodgp.estimator.pooling`. Not used in training: `set_params` changes it without a new fit.
     n_restarts : int, default=1
         Fits from different seeds (and subsets), trained in one program; the one with the best bound is kept.
     warm_start : bool, default=False

@@ -9,10 +9,10 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 
-from sodgp.estimator.checkpoint_plan import check_seed_is_kept
 from sodgp.errors import ConfigurationError, NumericalError, SodgpWarning
-from sodgp.estimator.prepare import OPTIONAL_ATTRIBUTES
+from sodgp.estimator.checkpoint_plan import check_seed_is_kept
 from sodgp.estimator.many import fit_together
+from sodgp.estimator.prepare import OPTIONAL_ATTRIBUTES
 
 E = TypeVar("E", bound=BaseEstimator)
 

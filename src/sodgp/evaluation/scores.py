@@ -10,13 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from sodgp.system.arrays import FloatArray, without_tensors
-from sodgp.estimator.ensembles import DeepGPEnsemble
 from sodgp.errors import InputError
+from sodgp.estimator.describe import target_names
+from sodgp.estimator.ensembles import DeepGPEnsemble
+from sodgp.estimator.prepare import target_names_in
 from sodgp.estimator.regressor import DeepGPRegressor
 from sodgp.predictive.mixture import GaussianMixture, tail_probability
-from sodgp.estimator.prepare import target_names_in
-from sodgp.estimator.describe import target_names
+from sodgp.system.arrays import FloatArray, without_tensors
 
 __all__ = ["Evaluation", "Score", "evaluate", "joined", "observed"]
 

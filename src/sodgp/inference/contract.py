@@ -10,8 +10,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from sodgp.model.architecture import Architecture
 from sodgp.linalg.draws import Draws
+from sodgp.model.architecture import Architecture
 from sodgp.model.deep_gp import DeepGP
 
 __all__ = [

@@ -7,21 +7,22 @@ what an optimiser of inputs needs.
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import torch
 from torch import Tensor
 
-from sodgp.kernels.dense import covariance
-from sodgp.inference.sod_prediction import DrawnLayer, DrawnSubset
-from sodgp.linalg.draws import Draws, PositionDraws
 from sodgp.inference.contract import Inference
 from sodgp.inference.sod import SubsetOfData
-from sodgp.linalg.products import transpose_times
+from sodgp.inference.sod_prediction import DrawnLayer, DrawnSubset
+from sodgp.kernels.dense import covariance
 from sodgp.linalg.cholesky import draw_root
+from sodgp.linalg.draws import Draws, PositionDraws
+from sodgp.linalg.products import transpose_times
 from sodgp.model.deep_gp import DeepGP
 
 
+@runtime_checkable
 class JointLaw(Protocol):
     """Mean and covariance of f over the rows of every batch, for each Monte Carlo sample."""
 

@@ -9,16 +9,16 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from sodgp.model.architecture import Architecture
-from sodgp.linalg.draws import Draws
 from sodgp.errors import InputError
-from sodgp.linalg.factor import factorise
 from sodgp.inference.contract import Batch, Terms, TrainingSet, with_log_prior
-from sodgp.inference.dsvi import inducing_start, linear_path
+from sodgp.inference.inducing import inducing_start, linear_path
 from sodgp.layers.inducing import InducingLayer, Moments
 from sodgp.layers.latent import LatentLayer, expected_squared_error
 from sodgp.layers.psi import psi1, rbf_of
 from sodgp.layers.subset import Points
+from sodgp.linalg.draws import Draws
+from sodgp.linalg.factor import factorise
+from sodgp.model.architecture import Architecture
 from sodgp.model.deep_gp import DeepGP
 
 __all__ = ["MeanField"]

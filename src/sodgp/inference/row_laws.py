@@ -7,17 +7,17 @@ with ``coupling="marginal"``, whose rows need the covariance of q itself.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor
 
-from sodgp.kernels.dense import covariance, is_captureable, variance
-from sodgp.inference.sod_prediction import DrawnLayer, DrawnSubset
-from sodgp.linalg.draws import Draws, SharedDraws
 from sodgp.inference.contract import Inference
 from sodgp.inference.sod import SubsetOfData
+from sodgp.inference.sod_prediction import DrawnLayer, DrawnSubset
+from sodgp.kernels.dense import covariance, is_captureable, variance
+from sodgp.linalg.draws import Draws, SharedDraws
 from sodgp.linalg.products import explained_variances, transpose_times
 from sodgp.model.deep_gp import DeepGP
 
@@ -27,6 +27,7 @@ __all__ = ["RowLaw", "row_law"]
 _KEPT_BYTES = 2**26
 
 
+@runtime_checkable
 class RowLaw(Protocol):
     """Means and variances of f at rows [1, N, D] for each Monte Carlo sample, each [T or 1, N, P]."""
 

@@ -20,11 +20,11 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from sodgp.model.architecture import Architecture
-from sodgp.linalg.draws import Draws
 from sodgp.inference.contract import Batch, Terms, TrainingSet, with_log_prior
-from sodgp.inference.dsvi import inducing_layers
+from sodgp.inference.inducing import inducing_layers
 from sodgp.layers.subset import Points
+from sodgp.linalg.draws import Draws
+from sodgp.model.architecture import Architecture
 from sodgp.model.deep_gp import DeepGP
 
 __all__ = ["StochasticGradientHMC"]

@@ -9,8 +9,6 @@ from typing import Any, cast
 import torch
 from torch import Tensor
 
-from sodgp.model.architecture import Architecture
-from sodgp.linalg.draws import Draws
 from sodgp.inference.contract import (
     Batch,
     Terms,
@@ -21,9 +19,11 @@ from sodgp.inference.contract import (
     with_log_prior,
 )
 from sodgp.kernels.make import make_kernel
-from sodgp.likelihoods.noise import START_VARIANCE, HeavyTails, LevelNoise, LogNoise, NoiseProcess, crossed
 from sodgp.layers.separate import SeparateLayer
 from sodgp.layers.subset import ROWS_TOGETHER, Points, Posterior, SubsetLayer
+from sodgp.likelihoods.noise import START_VARIANCE, HeavyTails, LevelNoise, LogNoise, NoiseProcess, crossed
+from sodgp.linalg.draws import Draws
+from sodgp.model.architecture import Architecture
 from sodgp.model.deep_gp import DeepGP
 
 __all__ = ["SubsetOfData"]

@@ -7,9 +7,9 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from sodgp.linalg.draws import Draws
 from sodgp.inference.sod import label_noise
 from sodgp.layers.subset import Points, SubsetLayer
+from sodgp.linalg.draws import Draws
 from sodgp.model.deep_gp import DeepGP
 
 __all__ = ["DrawnLayer", "DrawnSubset"]

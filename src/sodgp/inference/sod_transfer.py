@@ -17,8 +17,8 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from sodgp.kernels.dense import covariance
 from sodgp.inference.sod import label_noise
+from sodgp.kernels.dense import covariance
 from sodgp.linalg.cholesky import cholesky
 from sodgp.model.deep_gp import DeepGP
 

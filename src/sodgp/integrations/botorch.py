@@ -17,10 +17,10 @@ import torch
 from torch import Tensor
 
 from sodgp.errors import ConfigurationError, InputError
-from sodgp.estimator.regressor import DeepGPRegressor
-from sodgp.inference.functions import JointLaw, joint_law, noise_of
 from sodgp.estimator.many import fit_replicates
+from sodgp.estimator.regressor import DeepGPRegressor
 from sodgp.estimator.several import copy_of
+from sodgp.inference.functions import JointLaw, joint_law, noise_of
 from sodgp.training.restart.warm import WARM_METHODS
 
 __all__ = ["DeepGPModel", "default_estimator"]

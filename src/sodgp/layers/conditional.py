@@ -11,9 +11,9 @@ from jaxtyping import Float
 from torch import Tensor
 
 from sodgp.kernels.dense import covariance_pair, variance
+from sodgp.linalg.cholesky import Jitter
 from sodgp.linalg.factor import Factor, factorise
 from sodgp.linalg.products import HiddenRows, QuadraticTrace, SpreadRows, TotalRows
-from sodgp.linalg.cholesky import Jitter
 
 __all__ = ["Conditional", "condition"]
 

@@ -21,10 +21,10 @@ from typing import NamedTuple, Protocol, runtime_checkable
 import torch
 from torch import Tensor, nn
 
-from sodgp.linalg.factor import Factor, factorise
 from sodgp.layers.conditional import Conditional
-from sodgp.linalg.products import Gram
 from sodgp.linalg.cholesky import Jitter, log_diagonal
+from sodgp.linalg.factor import Factor, factorise
+from sodgp.linalg.products import Gram
 
 __all__ = ["FAMILIES", "Family", "Gaussian", "LabelInformed", "PaperFamily", "WhitenedFamily"]
 

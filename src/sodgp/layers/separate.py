@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from sodgp.linalg.draws import Draws
 from sodgp.layers.subset import Points, SubsetLayer
+from sodgp.linalg.draws import Draws
 
 __all__ = ["SeparateLayer"]
 

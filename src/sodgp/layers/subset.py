@@ -13,15 +13,15 @@ import torch
 from gpytorch.kernels import Kernel
 from torch import Tensor, nn
 
-from sodgp.kernels.dense import covariance
-from sodgp.linalg.draws import Draws
 from sodgp.errors import ConfigurationError
+from sodgp.kernels.dense import covariance
 from sodgp.layers.conditional import Conditional, condition
 from sodgp.layers.families import FAMILIES, Gaussian, LabelInformed, trained_numbers
 from sodgp.layers.floors import register_floored
 from sodgp.layers.means import HiddenMean
-from sodgp.linalg.products import OutputVariances
 from sodgp.linalg.cholesky import Jitter, draw_root
+from sodgp.linalg.draws import Draws
+from sodgp.linalg.products import OutputVariances
 
 __all__ = ["COUPLINGS", "Points", "Posterior", "SubsetLayer"]
 

@@ -13,8 +13,8 @@ from torch import Tensor, nn
 
 from sodgp.layers.conditional import condition
 from sodgp.layers.families import Gaussian, kl_to_standard_normal, trained_numbers
-from sodgp.linalg.products import OutputVariances
 from sodgp.linalg.cholesky import Jitter, log_diagonal
+from sodgp.linalg.products import OutputVariances
 
 __all__ = ["HeavyTails", "LevelNoise", "LogNoise", "NoiseProcess"]
 

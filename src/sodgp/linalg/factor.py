@@ -18,8 +18,8 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from sodgp.linalg.cuda.factor import factor_pair, fits
 from sodgp.linalg.cholesky import Jitter, climb, inverse_triangular, log_diagonal, nobody_waits, with_jitter
+from sodgp.linalg.cuda.factor import factor_pair, fits
 
 
 class Factor:
@@ -84,7 +84,7 @@ class Factor:
 def factorise(
     K: Float[Tensor, "*batch M M"], jitter: Jitter, *, layer: int | None = None, what: str = "K_SS"
 ) -> Factor:
-    """Cholesky factor of K + jitter I with its explicit inverse; arguments and errors as in `sodgp.linalg.cholesky.cholesky`.
+    """Cholesky factor of K + jitter I with its explicit inverse; arguments and errors as of `cholesky`.
 
     One triangular solve against the identity and then matrix products is faster than solving against the wide right
     sides that follow.

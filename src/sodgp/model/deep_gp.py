@@ -11,11 +11,11 @@ from gpytorch.likelihoods import GaussianLikelihood
 from torch import Tensor, nn
 
 from sodgp.kernels.dense import is_captureable
-from sodgp.linalg.draws import Draws
 from sodgp.layers.floors import NOISE_FLOOR, above
-from sodgp.likelihoods.noise import N_LEVELS, HeavyTails, NoiseProcess, crossed
 from sodgp.layers.separate import SeparateLayer
 from sodgp.layers.subset import Points
+from sodgp.likelihoods.noise import N_LEVELS, HeavyTails, NoiseProcess, crossed
+from sodgp.linalg.draws import Draws
 
 __all__ = ["DeepGP"]
 

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.stats import binom
 
-from sodgp.system.arrays import FloatArray
 from sodgp.evaluation.scores import Evaluation
 from sodgp.plots.style import ALARM, BAND_Y, GREY, MEAN, SKY, axes_or_current, plain, tidy
+from sodgp.system.arrays import FloatArray
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

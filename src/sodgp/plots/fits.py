@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sodgp.system.arrays import FloatArray
 from sodgp.errors import InputError
+from sodgp.estimator.describe import feature_names, n_training_rows, target_names
 from sodgp.plots.inputs import subset_inputs, subset_labels, with_names
 from sodgp.plots.style import ALARM, BAND_F, BAND_Y, DRAW, MEAN, axes_or_current, tidy, with_unit
-from sodgp.estimator.describe import feature_names, n_training_rows, target_names
+from sodgp.system.arrays import FloatArray
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -8,13 +8,13 @@ import numpy as np
 import torch
 from numpy.typing import ArrayLike
 
-from sodgp.system.arrays import FloatArray
-from sodgp.linalg.draws import SharedDraws
 from sodgp.errors import InputError
+from sodgp.estimator.describe import feature_names
 from sodgp.layers.subset import Points
+from sodgp.linalg.draws import SharedDraws
 from sodgp.plots.inputs import with_names
 from sodgp.plots.style import DRAW, MEAN, POINT, axes_or_current, tidy, with_unit
-from sodgp.estimator.describe import feature_names
+from sodgp.system.arrays import FloatArray
 from sodgp.system.torch_state import cpu_threads
 
 if TYPE_CHECKING:

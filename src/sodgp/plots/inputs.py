@@ -9,10 +9,10 @@ import torch
 from gpytorch.kernels import Kernel
 from numpy.typing import ArrayLike
 
-from sodgp.system.arrays import FloatArray
 from sodgp.errors import InputError
-from sodgp.plots.style import ALARM, GREY, POINT, axes_or_current, dots, plain, tidy
 from sodgp.estimator.describe import feature_names
+from sodgp.plots.style import ALARM, GREY, POINT, axes_or_current, dots, plain, tidy
+from sodgp.system.arrays import FloatArray
 from sodgp.system.validation import check_predict_data
 
 if TYPE_CHECKING:

@@ -8,9 +8,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from sodgp.system.arrays import Numbers, to_array
 from sodgp.errors import InputError
 from sodgp.predictive.mixture import GaussianMixture, tail_probability
+from sodgp.system.arrays import Numbers, to_array
 
 __all__ = ["coverage", "crps", "nlpp", "pit", "rmse", "scores"]
 

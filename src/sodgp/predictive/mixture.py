@@ -1,8 +1,8 @@
 """The predictive distribution of a deep GP: a mixture of Gaussians, one component per Monte Carlo sample.
 
 Glossary: T components (Monte Carlo samples), N rows, P outputs. Inside, rows and outputs are flattened to C = N P
-*cells*, since no marginal quantity of a cell depends on any other; `sodgp.predictive.density` holds the mathematics of one block
-of cells, tensors ``[T, C]``.
+*cells*, since no marginal quantity of a cell depends on any other; `sodgp.predictive.density` holds the mathematics of
+one block of cells, tensors ``[T, C]``.
 
 References
 ----------
@@ -18,10 +18,10 @@ from typing import Any
 import numpy as np
 import torch
 
-from sodgp.predictive import density as mixtures
-from sodgp.system.arrays import FloatArray, Numbers, refuse_entries, to_array, to_numpy, to_tensor
 from sodgp.errors import InputError
+from sodgp.predictive import density as mixtures
 from sodgp.predictive.outliers import Outliers, variance_of
+from sodgp.system.arrays import FloatArray, Numbers, refuse_entries, to_array, to_numpy, to_tensor
 
 CHUNK_ELEMENTS = 2**17
 """Elements of the largest temporary tensor (1 MiB in float64): bounds memory, and stays in the processor's caches."""

@@ -13,17 +13,17 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from sodgp.system.arrays import FloatArray
-from sodgp.system.files import write_text_whole
-from sodgp.training.callbacks import EarlyStopping
 from sodgp.errors import ConfigurationError, InputError
+from sodgp.estimator.describe import describe, target_names
 from sodgp.estimator.regressor import DeepGPRegressor
+from sodgp.estimator.several import copy_of, models_of
 from sodgp.evaluation.scores import Evaluation, Score, evaluate, joined, observed
 from sodgp.report.findings import Facts, Finding, find
 from sodgp.report.measures import Column, Importance, columns_of, importance_of, outside_training, shared_rows, take
-from sodgp.estimator.several import copy_of, models_of
-from sodgp.estimator.describe import describe, target_names
+from sodgp.system.arrays import FloatArray
+from sodgp.system.files import write_text_whole
 from sodgp.system.interrupts import only_whole
+from sodgp.training.callbacks import EarlyStopping
 
 
 @dataclass(frozen=True)

@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sodgp.system.arrays import FloatArray
+from sodgp.estimator.describe import feature_names
 from sodgp.estimator.regressor import DeepGPRegressor
+from sodgp.estimator.several import models_of
 from sodgp.evaluation.scores import Evaluation
 from sodgp.plots.inputs import subset_inputs
-from sodgp.estimator.several import models_of
-from sodgp.estimator.describe import feature_names
+from sodgp.system.arrays import FloatArray
 
 _REPEATS = 3
 # Rows that a permutation importance may predict in all.

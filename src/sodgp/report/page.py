@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from sodgp.evaluation.format import LABELS, counted, interval, number
 from sodgp.report.figures import Picture, of_model, of_target
 from sodgp.report.style import STYLE
-from sodgp.evaluation.format import LABELS, counted, interval, number
 
 if TYPE_CHECKING:
     from sodgp.report.content import Report

@@ -11,8 +11,8 @@ from gpytorch.kernels import Kernel
 from jaxtyping import Float, Int64
 from torch import Generator, Tensor
 
-from sodgp.kernels.dense import covariance, variance
 from sodgp.errors import ConfigurationError
+from sodgp.kernels.dense import covariance, variance
 from sodgp.linalg.cholesky import Jitter, cholesky
 from sodgp.selectors.base import all_rows, check_request, kernel_or_default, take_distinct
 from sodgp.selectors.greedy_variance import GreedyVariance

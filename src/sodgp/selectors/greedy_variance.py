@@ -13,8 +13,8 @@ from gpytorch.kernels import Kernel
 from jaxtyping import Float, Int64
 from torch import Generator, Tensor
 
-from sodgp.kernels.dense import covariance, variance
 from sodgp.errors import ConfigurationError
+from sodgp.kernels.dense import covariance, variance
 from sodgp.linalg.cholesky import inverse_triangular
 from sodgp.selectors.base import all_rows, check_request, check_rows, kernel_or_default, row_chunks, take_distinct
 

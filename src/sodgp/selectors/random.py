@@ -37,7 +37,7 @@ class Random:
         kernel: Kernel | None,
         generator: Generator,
     ) -> Int64[Tensor, " M"]:
-        """Pick ``size`` rows at random, ascending; arguments and errors as in :class:`~sodgp.selectors.base.Selector`."""
+        """Pick ``size`` rows at random, ascending; arguments and errors as in `Selector`."""
         check_request(X, y, size)
         N = X.shape[0]
         if size >= N:

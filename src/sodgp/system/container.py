@@ -31,8 +31,8 @@ from safetensors.torch import load as from_bytes
 from safetensors.torch import save as to_bytes
 from torch import Tensor
 
-from sodgp.system.files import StrPath, held, write_bytes, write_whole, write_whole_folder
 from sodgp.errors import ModelFileError
+from sodgp.system.files import StrPath, held, write_bytes, write_whole, write_whole_folder
 
 FORMAT = "sodgp-model"
 FORMAT_VERSION = 2

@@ -6,12 +6,27 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
-    from sodgp.training.history import TrainingState
+    from rich.progress import Progress
 
-Advance = Callable[["TrainingState"], None]
+
+class Progressing(Protocol):
+    """What is shown of a run: `sodgp.training.history.TrainingState` has it."""
+
+    @property
+    def iteration(self) -> int:
+        """Steps that are done."""
+        ...
+
+    @property
+    def bound(self) -> float:
+        """Sum of the terms at that step."""
+        ...
+
+
+Advance = Callable[[Progressing], None]
 
 # Of the lines that stand for a bar in a log.
 LOG_SECONDS = 10.0
@@ -73,7 +88,7 @@ def progress(total: int, label: str, *, shown: bool = True) -> Iterator[Callable
         if bar is not None:
             bar.begin(name)
 
-        def advance(state: TrainingState) -> None:
+        def advance(state: Progressing) -> None:
             nonlocal done
             done = offset + state.iteration
             for display in (bar, log):
@@ -123,3 +138,40 @@ class _Log:
         self._last = now
         left = (now - self._began) * (self._total - done) / done
         say(f"{name}: {100 * done / self._total:.0f} %, bound {bound:.1f}, about {duration(left)} left")
+
+
+class ProgressBar:
+    """A callback that shows iterations, time left and the bound.
+
+    Parameters
+    ----------
+    max_iter : int
+    label : str
+        Shown in front of the bar.
+    """
+
+    def __init__(self, max_iter: int, label: str = "training") -> None:
+        self._max_iter, self._label = max_iter, label
+        self._bar: Progress | None = None
+
+    def __call__(self, state: Progressing) -> None:
+        """Show the state of training."""
+        if self._bar is None:
+            self._bar = self._started()
+        self._bar.update(self._bar.task_ids[0], completed=state.iteration, bound=f"{state.bound:.1f}")
+
+    def close(self) -> None:
+        """Leave the bar as it is and give the terminal back."""
+        if self._bar is not None:
+            self._bar.stop()
+            self._bar = None
+
+    def _started(self) -> Progress:
+        # Imported here: what shows nothing, a model that is loaded from a file included, needs no rich.
+        from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+        columns = (TextColumn(self._label), BarColumn(), "{task.completed}/{task.total}", TimeRemainingColumn())
+        bar = Progress(*columns, TextColumn("bound {task.fields[bound]}"))
+        bar.add_task(self._label, total=self._max_iter, bound="")
+        bar.start()
+        return bar

@@ -12,8 +12,8 @@ import torch
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import validate_data
 
-from sodgp.system.arrays import FloatArray, without_tensors
 from sodgp.errors import ConfigurationError, InputError, InputTypeError
+from sodgp.system.arrays import FloatArray, without_tensors
 
 
 def check_fit_data(estimator: Any, X: Any, y: Any) -> tuple[FloatArray, FloatArray]:

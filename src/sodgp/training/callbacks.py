@@ -16,8 +16,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from sodgp.errors import ConfigurationError
-from sodgp.training.history import TrainingState
 from sodgp.system.validation import check_choice, check_integer
+from sodgp.training.history import TrainingState
 
 __all__ = ["EarlyStopping", "MLflow", "TensorBoard"]
 

@@ -16,9 +16,9 @@ from torch import nn
 from sodgp.errors import GradientError, NumericalError, NumericalWarning
 from sodgp.inference.contract import Terms
 from sodgp.linalg.cholesky import Climbs, counting
-from sodgp.training.optimiser import GuardedAdam
-from sodgp.training.history import Callback, History, TrainingState
 from sodgp.system.interrupts import deferred_interrupt
+from sodgp.training.history import Callback, History, TrainingState
+from sodgp.training.optimiser import GuardedAdam
 from sodgp.training.schedule import Schedule
 from sodgp.training.steps import Snapshot, Step
 

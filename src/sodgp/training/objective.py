@@ -9,9 +9,9 @@ from types import FunctionType, MethodType
 import torch
 from torch import Tensor
 
-from sodgp.linalg.draws import TapeDraws
 from sodgp.errors import NumericalWarning
 from sodgp.inference.contract import Inference, Terms
+from sodgp.linalg.draws import TapeDraws
 from sodgp.model.deep_gp import DeepGP
 from sodgp.training.batches import Batcher
 

@@ -14,25 +14,25 @@ from typing import Any
 
 import torch
 
-from sodgp.linalg.draws import FreshDraws, TapeDraws
 from sodgp.errors import NumericalError
 from sodgp.inference.contract import Inference
 from sodgp.inference.sghmc import StochasticGradientHMC
+from sodgp.linalg.draws import FreshDraws, TapeDraws
 from sodgp.model.deep_gp import DeepGP
 from sodgp.training.batches import Batcher
-from sodgp.training.restart.comparison import bound_of
+from sodgp.training.checkpoint.journal import CheckpointJournal, Plan
 from sodgp.training.held_out import HeldOut
 from sodgp.training.history import Callback, History
-from sodgp.training.checkpoint.journal import CheckpointJournal, Plan
 from sodgp.training.loop import train
 from sodgp.training.objective import Objective
-from sodgp.training.sampling.posterior import fit_by_sampling
+from sodgp.training.restart.comparison import bound_of
 from sodgp.training.restart.reselect import Reselection, Reselector
+from sodgp.training.restart.warm import warm
+from sodgp.training.sampling.posterior import fit_by_sampling
 from sodgp.training.sampling.step import SamplingStep
 from sodgp.training.schedule import Factor, Schedule
 from sodgp.training.stacking import Problem, stack, stack_data, unstack
 from sodgp.training.steps import CapturedStep, EagerStep, Step, warn_of_no_recording
-from sodgp.training.restart.warm import warm
 
 __all__ = ["Settings", "fit"]
 

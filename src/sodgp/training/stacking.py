@@ -9,9 +9,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from sodgp.model.architecture import Architecture
 from sodgp.errors import ConfigurationError
 from sodgp.inference.contract import Inference, TrainingSet
+from sodgp.model.architecture import Architecture
 from sodgp.model.deep_gp import DeepGP
 from sodgp.training.restart.warm import Start
 

@@ -8,14 +8,14 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from sodgp.errors import ModelFileError
-from sodgp.estimator.regressor import DeepGPRegressor
-from sodgp.system.container import Record
 from sodgp.estimator.files.member_records import gathered, parted
 from sodgp.estimator.files.record_fields import check_whole, typed
 from sodgp.estimator.files.records import check_kind
 from sodgp.estimator.files.records import from_record as member_from_record
 from sodgp.estimator.files.records import to_record as member_to_record
+from sodgp.estimator.regressor import DeepGPRegressor
 from sodgp.estimator.several import copy_of
+from sodgp.system.container import Record
 
 E = TypeVar("E")
 

@@ -1,8 +1,9 @@
 """Records of several models in one: how an ensemble, and an estimator of several members, are kept in a file.
 
 The members' entries are the list ``"members"`` of the JSON dictionary, and their tensors carry the member's number in
-front (``"member.0.subset.X"``). Each is then checked as a model of its own (`sodgp.estimator.files.records`), and must agree with the
-others in its options, columns and targets: together they predict as one.
+front (``"member.0.subset.X"``). Each is then checked as a model of its own
+(`sodgp.estimator.files.records`), and must agree with the others in its options, columns and
+targets: together they predict as one.
 """
 
 from __future__ import annotations
@@ -13,10 +14,18 @@ from typing import Any, TypeVar
 
 from torch import Tensor
 
-from sodgp.estimator.options.efforts import members_of
 from sodgp.errors import ConfigurationError, ModelFileError
+from sodgp.estimator.files.record_fields import (
+    decode_parameters,
+    encode_parameters,
+    names_of,
+    refuse,
+    take_names,
+    typed,
+    whole,
+)
+from sodgp.estimator.options.efforts import members_of
 from sodgp.system.container import Record
-from sodgp.estimator.files.record_fields import decode_parameters, encode_parameters, names_of, refuse, take_names, typed, whole
 
 E = TypeVar("E")
 

@@ -14,11 +14,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from sodgp.model.architecture import Initialization
 from sodgp.errors import ModelFileError, SodgpWarning
 from sodgp.inference.diagnostics import SamplerDiagnostics
 from sodgp.kernels.description import DescribedKernel, described
 from sodgp.kernels.make import make_kernel
+from sodgp.model.architecture import Initialization
 from sodgp.selectors import SELECTORS
 from sodgp.selectors.auto import Auto
 from sodgp.training.history import History

@@ -1,8 +1,8 @@
 """Estimators as records, and back: what a model file holds, and how each entry is checked before it is believed.
 
 Not stored, because only code could bring them back: callbacks (loaded as None), random states other than integers
-(None), and selectors that are not from `sodgp.selectors` (the default; a warning says so when saving). Nor is the folder
-of checkpoints (None): a file from elsewhere must not say where this machine writes. None of them takes part in a
+(None), and selectors that are not from `sodgp.selectors` (the default; a warning says so when saving). Nor is the
+folder of checkpoints (None): a file from elsewhere must not say where this machine writes. None of them takes part in a
 prediction. A kernel given as code is stored as its description (`sodgp.kernels.description`); one that has none cannot
 be left out, so such a model is not saved.
 
@@ -23,18 +23,8 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
-from sodgp.model.architecture import Architecture
-from sodgp.system.files import StrPath
-from sodgp.estimator.options.rules import may_separate
-from sodgp.estimator.options.configuration import Configuration
-from sodgp.kernels.dense import covariance
 from sodgp.errors import ConfigurationError, ModelFileError
-from sodgp.inference.contract import Inference
-from sodgp.inference.sghmc import StochasticGradientHMC
-from sodgp.system.container import FORMAT_VERSION, Record, check_destination, read_record, write_record
-from sodgp.kernels.make import KernelSpec
 from sodgp.estimator.files.member_records import apart, together
-from sodgp.model.deep_gp import DeepGP
 from sodgp.estimator.files.record_fields import (
     check_whole,
     decode_diagnostics,
@@ -50,6 +40,16 @@ from sodgp.estimator.files.record_fields import (
     typed,
     whole,
 )
+from sodgp.estimator.options.configuration import Configuration
+from sodgp.estimator.options.rules import may_separate
+from sodgp.inference.contract import Inference
+from sodgp.inference.sghmc import StochasticGradientHMC
+from sodgp.kernels.dense import covariance
+from sodgp.kernels.make import KernelSpec
+from sodgp.model.architecture import Architecture
+from sodgp.model.deep_gp import DeepGP
+from sodgp.system.container import FORMAT_VERSION, Record, check_destination, read_record, write_record
+from sodgp.system.files import StrPath
 from sodgp.system.validation import resolve_device
 
 E = TypeVar("E")
@@ -61,7 +61,7 @@ _SCALER = ("mean", "var", "scale")
 
 
 def save(record_of: Callable[[Any], Record], estimator: Any, path: StrPath) -> None:
-    """Write a fitted estimator; see `sodgp.system.container.write_record` for the path and `to_record`, or what makes its record."""
+    """Write a fitted estimator; see `sodgp.system.container.write_record` for the path."""
     check_destination(path)
     write_record(path, record_of(estimator))
 

@@ -11,27 +11,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from sodgp.model.architecture import Initialization
-from sodgp.estimator.options.rules import (
-    BATCH_SIZE,
-    UNUSED,
-    check_noise_that_varies,
-    check_warm_start,
-    checked_separation,
-    may_separate,
-    refuse_unused,
-)
-from sodgp.estimator.options.efforts import EFFORTS, Effort, members_of
 from sodgp.errors import ConfigurationError, NumericalWarning, SubsetSizeWarning
-from sodgp.inference.contract import Inference
-from sodgp.inference.dsvi import DoublyStochastic
-from sodgp.inference.mean_field import MeanField
-from sodgp.inference.sghmc import StochasticGradientHMC
-from sodgp.inference.sod import SubsetOfData
-from sodgp.kernels.make import KERNEL_NAMES
-from sodgp.layers.families import FAMILIES
-from sodgp.layers.subset import COUPLINGS
-from sodgp.linalg.cholesky import Jitter
+from sodgp.estimator.options.efforts import EFFORTS, Effort, members_of
 from sodgp.estimator.options.fields import (
     check_seed,
     checked_cadence,
@@ -45,13 +26,32 @@ from sodgp.estimator.options.fields import (
     checked_size,
     checked_spread,
 )
+from sodgp.estimator.options.rules import (
+    BATCH_SIZE,
+    UNUSED,
+    check_noise_that_varies,
+    check_warm_start,
+    checked_separation,
+    may_separate,
+    refuse_unused,
+)
+from sodgp.inference.contract import Inference
+from sodgp.inference.dsvi import DoublyStochastic
+from sodgp.inference.mean_field import MeanField
+from sodgp.inference.sghmc import StochasticGradientHMC
+from sodgp.inference.sod import SubsetOfData
+from sodgp.kernels.make import KERNEL_NAMES
+from sodgp.layers.families import FAMILIES
+from sodgp.layers.subset import COUPLINGS
+from sodgp.linalg.cholesky import Jitter
+from sodgp.model.architecture import Initialization
 from sodgp.selectors import get_selector
 from sodgp.selectors.auto import Auto, AutoSize
+from sodgp.system.validation import check_choice, check_flag, check_integer, check_positive, check_share, resolve_device
 from sodgp.training.checkpoint.folder import Cadence
 from sodgp.training.history import Callback
 from sodgp.training.restart.reselect import Reselection
 from sodgp.training.schedule import SCHEDULES, Factor
-from sodgp.system.validation import check_choice, check_flag, check_integer, check_positive, check_share, resolve_device
 
 DTYPES = {"float64": torch.float64, "float32": torch.float32}
 NOISES = ("homoscedastic", "heteroscedastic", "heavy_tailed")

@@ -12,14 +12,14 @@ import numpy as np
 import torch
 from sklearn.utils import check_random_state
 
-from sodgp.model.architecture import Initialization
 from sodgp.errors import ConfigurationError
 from sodgp.linalg.cholesky import Jitter
+from sodgp.model.architecture import Initialization
 from sodgp.selectors.auto import Auto
+from sodgp.system.progress import ProgressBar
+from sodgp.system.validation import check_choice, check_integer, check_positive, check_share
 from sodgp.training.checkpoint.folder import Cadence
 from sodgp.training.history import Callback
-from sodgp.system.progress_bar import ProgressBar
-from sodgp.system.validation import check_choice, check_integer, check_positive, check_share
 
 
 def checked_size(size: Any) -> int | str | Auto | None:

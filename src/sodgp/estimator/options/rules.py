@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from sodgp.errors import ConfigurationError
-from sodgp.training.restart.warm import WARM_METHODS
 from sodgp.system.validation import check_flag
+from sodgp.training.restart.warm import WARM_METHODS
 
 # Rows of a step of methods other than SoD-VI where none are asked for, as in the paper.
 BATCH_SIZE = 2000

@@ -21,9 +21,9 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save as to_bytes
 from torch import Tensor
 
-from sodgp.system.files import StrPath, write_whole
 from sodgp.errors import CheckpointError, CheckpointWarning
 from sodgp.system.container import Record
+from sodgp.system.files import StrPath, write_whole
 
 FORMAT = "sodgp-checkpoint"
 FORMAT_VERSION = 1

@@ -5,8 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from sodgp.linalg.draws import FreshDraws
 from sodgp.inference.contract import Batch, Inference, TrainingSet, bound, rest_of
+from sodgp.linalg.draws import FreshDraws
 from sodgp.model.deep_gp import DeepGP
 
 # Rows of the rest in such a bound, where a step does not see more.

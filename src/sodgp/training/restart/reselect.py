@@ -19,12 +19,12 @@ from torch import Tensor
 
 from sodgp.errors import NumericalError
 from sodgp.inference.contract import Batch, Inference, rest_of
+from sodgp.inference.sod_transfer import Parameters, Subset, carried, put
 from sodgp.model.deep_gp import DeepGP
 from sodgp.selectors import KMeans, Selector
 from sodgp.training.batches import Batcher
-from sodgp.inference.sod_transfer import Parameters, Subset, carried, put
-from sodgp.training.restart.comparison import bound_at, compared_rows
 from sodgp.training.history import History
+from sodgp.training.restart.comparison import bound_at, compared_rows
 from sodgp.training.stacking import Problem, unstack
 from sodgp.training.steps import Step
 
@@ -72,9 +72,9 @@ class MovedSubset(NamedTuple):
 class Reselector:
     """Chooses the subset of every replicate anew, for itself, while training goes on; a `sodgp.training.loop.Change`.
 
-    Of the variants of `sodgp.inference.sod_transfer.carried` the one with the best bound is taken, even where the bound falls.
-    Adam's moments of q begin anew at every choice, those of the other parameters go on. A change that cannot be
-    computed, or whose bound is not finite, is not made.
+    Of the variants of `sodgp.inference.sod_transfer.carried` the one with the best bound is taken, even where the
+    bound falls. Adam's moments of q begin anew at every choice, those of the other parameters go on. A change
+    that cannot be computed, or whose bound is not finite, is not made.
 
     Parameters
     ----------

@@ -1,7 +1,7 @@
 """Training that begins where an earlier fit ended: hyper-parameters are copied, q is carried to the new rows.
 
 The method must have a state that new rows can use. SoD-VI's q(F_S) belongs to the rows of S, so it is carried over to
-the new S by `sodgp.inference.sod_transfer`; q(U) of DSVI belongs to inducing inputs, which are parameters, and is copied.
+the new S by `sodgp.inference.sod_transfer`; q(U) of DSVI belongs to inducing inputs, which are parameters: copied.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from torch import Tensor
 
 from sodgp.errors import ConfigurationError, NumericalError
 from sodgp.inference.contract import Inference, TrainingSet
-from sodgp.model.deep_gp import DeepGP
 from sodgp.inference.sod_transfer import Subset, carried, label_noise_of_rows, put
+from sodgp.model.deep_gp import DeepGP
 from sodgp.training.restart.comparison import bound_of
 
 logger = logging.getLogger("sodgp")

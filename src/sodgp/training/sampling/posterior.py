@@ -10,16 +10,16 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from sodgp.system.arrays import FloatArray
 from sodgp.errors import CholeskyError, NumericalError, NumericalWarning, SamplerDivergedError
 from sodgp.inference.diagnostics import SamplerDiagnostics, over_chains
 from sodgp.inference.sghmc import SamplerInfo, unflatten
-from sodgp.system.container import Record
 from sodgp.linalg.cholesky import Climbs, counting
 from sodgp.model.deep_gp import DeepGP
-from sodgp.training.history import Callback, History
+from sodgp.system.arrays import FloatArray
+from sodgp.system.container import Record
 from sodgp.system.interrupts import deferred_interrupt
 from sodgp.training.checkpoint.journal import CheckpointJournal
+from sodgp.training.history import Callback, History
 from sodgp.training.loop import train
 from sodgp.training.sampling.step import ADVICE, SamplingStep
 

@@ -8,7 +8,6 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor, nn
 
-from sodgp.linalg.draws import Draws
 from sodgp.errors import SamplerDivergedError
 from sodgp.inference.contract import Terms
 from sodgp.inference.sghmc import (
@@ -20,6 +19,7 @@ from sodgp.inference.sghmc import (
     transition,
     unflatten,
 )
+from sodgp.linalg.draws import Draws
 from sodgp.model.deep_gp import DeepGP
 from sodgp.training.batches import Batcher
 from sodgp.training.optimiser import GuardedAdam

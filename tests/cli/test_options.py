@@ -1,0 +1,170 @@
+"""Flags and config files against the estimator: nothing forgotten, nothing silently ignored."""
+
+from __future__ import annotations
+
+import importlib.util
+import inspect
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+import torch
+from typer.main import get_command
+
+from sodgp import DeepGPRegressor
+from sodgp.cli import app
+from sodgp.cli.config import read_config
+from sodgp.cli.group import ExitCode
+from sodgp.cli.options import FLAG, INFERENCES, KERNELS, NO_FLAG, OPTIONS, SUBSETS, as_arguments
+from sodgp.errors import ConfigurationError
+from sodgp.estimator.options.configuration import _METHODS
+from sodgp.estimator.options.efforts import EFFORTS
+from sodgp.estimator.pooling import usual_spread
+from sodgp.kernels.make import KERNEL_NAMES
+from sodgp.linalg.cholesky import Jitter
+from sodgp.model.architecture import Initialization
+from sodgp.selectors import SELECTORS, KMeans
+from sodgp.selectors.auto import Auto
+
+DOCS = Path(__file__).parents[2] / "docs"
+DEFAULTS = {name: p.default for name, p in inspect.signature(DeepGPRegressor).parameters.items()}
+
+
+def test_every_argument_of_the_estimator_has_a_flag_or_a_reason():
+    assert {*OPTIONS, *NO_FLAG} == set(DEFAULTS)
+    assert not set(OPTIONS) & set(NO_FLAG)
+    flags = {name for parameter in get_command(app).commands["fit"].params for name in parameter.opts}
+    assert {f"--{name.replace('_', '-')}" for name in OPTIONS} <= flags
+    assert {"--layers", "--seed", "--threads"} <= flags
+
+
+def test_choices_are_those_of_the_library():
+    assert set(INFERENCES) == set(_METHODS)
+    assert set(KERNELS) == set(KERNEL_NAMES)
+    assert set(SUBSETS) == set(SELECTORS)
+    for name, option in OPTIONS.items():
+        if option.choices:
+            assert DEFAULTS[name] in option.choices
+
+
+@pytest.mark.parametrize("name", OPTIONS)
+def test_defaults_in_the_help_are_those_of_the_estimator(name):
+    option, default = OPTIONS[name], DEFAULTS[name]
+    if default is not None and option.kind is not FLAG:
+        assert option.kind.read(option.default) == default
+        assert option.kind.accepts(default)
+    elif option.kind is FLAG:
+        assert default is None or isinstance(default, bool)  # None: the data decide
+
+
+def test_defaults_that_the_library_decides_are_told_right():
+    effort, told = EFFORTS[DEFAULTS["effort"]], {name: option.default for name, option in OPTIONS.items()}
+    assert told["max_iter"] == f"{effort.max_iter}, or by --effort"
+    assert told["subset_size"] == f"{effort.subset_size}, or by --effort"
+    assert told["batch_size"] == f"{effort.subset_size + effort.batch_rows}, or by --effort and rows"
+    assert told["n_members"] == f"{effort.members}, or by --effort"
+    assert told["member_spread"] == f"{usual_spread(4):.2f} for 4 members"
+    single, double = (float(text) for text in re.findall(r"1e-\d", told["jitter"])[::-1])
+    assert (single, double) == tuple(Jitter.default(dtype).amount for dtype in (torch.float32, torch.float64))
+    words = {True: {"tied", "trained"}, False: {"off"}, None: {"on with 500 rows"}}
+    for name, option in OPTIONS.items():
+        if option.kind is FLAG:
+            assert option.default in words[DEFAULTS[name]]
+
+
+def test_the_page_of_the_command_line_is_up_to_date():
+    spec = importlib.util.spec_from_file_location("make_command_line", DOCS / "make_command_line.py")
+    maker = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(maker)
+    assert maker.main(["--check"]) == 0, "run python docs/make_command_line.py"
+    page = maker.PAGE.read_text(encoding="utf-8")
+    for code in ExitCode:
+        assert re.search(rf"^\| {code.value} \|", page, re.MULTILINE)
+
+
+@pytest.mark.parametrize("page", ["command-line.md", "report.md", "quickstart.md", "../README.md"])
+def test_commands_of_the_pages_have_these_flags(page):
+    text = (DOCS / page).read_text(encoding="utf-8")
+    lines = re.findall(r"^sodgp (\w+)(.*)$", text, re.MULTILINE)
+    assert lines
+    for name, rest in lines:
+        command = get_command(app).commands[name]
+        command.make_context(name, shlex.split(rest, comments=True))
+
+
+def test_the_toml_of_the_page_is_read(tmp_path):
+    (block,) = re.findall(r"^```toml\n(.*?)^```$", (DOCS / "command-line.md").read_text(), re.DOTALL | re.MULTILINE)
+    config = read_config(write(tmp_path, block))
+    assert config.options["subset"] == KMeans(n_init=5)
+    assert config.command["target"] == ["y"]
+
+
+def write(tmp_path, text):
+    path = tmp_path / "fit.toml"
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def test_a_file_with_every_kind_of_value(tmp_path):
+    text = """
+data = "data.csv"
+target = "y"
+out = "model/"
+n_layers = 3
+hidden_width = [4, 2]
+learning_rate = 1
+compile = false
+n_threads = "none"
+subset_size = "auto"
+[subset]
+name = "kmeans"
+n_init = 3
+[initialization]
+noise_variance = 0.1
+"""
+    config = read_config(write(tmp_path, text))
+    assert config.command == {"data": str(tmp_path / "data.csv"), "target": ["y"], "out": f"{tmp_path / 'model'}/"}
+    assert config.options["hidden_width"] == [4, 2]
+    assert config.options["subset"] == KMeans(n_init=3)
+    assert config.options["initialization"] == Initialization(noise_variance=0.1)
+    assert as_arguments(config.options)["n_threads"] is None
+
+
+def test_a_table_for_the_size_of_the_subset(tmp_path):
+    assert read_config(write(tmp_path, "[subset_size]\nfraction = 0.1")).options == {"subset_size": Auto(fraction=0.1)}
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("n_layer = 2", "unknown key 'n_layer'; did you mean 'n_layers'?"),
+        ("max-iter = 2", "did you mean 'max_iter'?"),
+        ("qqqqqq = 2", "known keys are"),
+        ('n_layers = "two"', "n_layers must be an integer, not 'two'"),
+        ("n_layers = true", "n_layers must be an integer, not True"),
+        ("n_layers = 2.0", "n_layers must be an integer, not 2.0"),
+        ("compile = 1", "compile must be true or false"),
+        ('subset_size = "big"', "subset_size must be an integer, 'auto' or 'paper'"),
+        ("hidden_width = [2, 0.5]", "hidden_width must be"),
+        ("callbacks = 1", "callbacks cannot be given in a file"),
+        ("quiet = true", "quiet is no key of a file; write verbose = false"),
+        ("resume = true", "resume is no key of a file; give it on the command line"),
+        ("initialization = 1", "must be a table"),
+        ("[initialization]\nnoise = 1", "in [initialization], unknown key 'noise'; did you mean 'noise_variance'?"),
+        ("[subset]\nname = 'best'", "needs a name, one of kmeans"),
+        ("[subset_size]\nfraction = 'a'", "in [subset_size], fraction must be a number, not 'a'"),
+        ("[subset_size]\nfraction = -1", "must be positive"),
+        ("target = 3", "target must be a column name"),
+        ("n_layers = ", "is not a TOML file"),
+    ],
+)
+def test_bad_files(tmp_path, text, message):
+    with pytest.raises(ConfigurationError) as caught:
+        read_config(write(tmp_path, text))
+    assert message in str(caught.value)
+
+
+def test_a_missing_file(tmp_path):
+    with pytest.raises(ConfigurationError, match="cannot be read: No such file"):
+        read_config(tmp_path / "fit.toml")

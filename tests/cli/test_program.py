@@ -1,0 +1,555 @@
+"""The command line: what it writes, what it says, and its exit codes."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from cli_runner import run
+
+import sodgp
+from sodgp import DeepGPEnsemble, DeepGPRegressor
+from sodgp.cli.tables import refuse_unusable
+from sodgp.errors import InputError, NumericalError, ResourceError
+from sodgp.system import progress as terminal
+from sodgp.training.history import TrainingState
+
+QUICK = ["--max-iter", "3", "--subset-size", "10"]
+
+
+@pytest.fixture
+def table(tmp_path):
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(rng.normal(size=(30, 2)), columns=["a", "b"])
+    frame["y"], frame["z"] = 100 + 10 * frame["a"], frame["b"]
+    frame.to_csv(tmp_path / "data.csv", index=False)
+    return frame
+
+
+@pytest.fixture
+def go(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+    def invoke(*arguments, code=0):
+        result = run(*arguments)
+        assert result.exit_code == code, result.output + repr(result.exception)
+        assert "Traceback" not in result.output
+        return result
+
+    return invoke
+
+
+def test_fit_predict_info(go, table, tmp_path):
+    result = go("fit", "data.csv", "--target", "y", "--out", "model/", *QUICK)
+    for word in ("rows", "parameters", "bound", "seconds", "saved to"):
+        assert word in result.stdout
+    table[["b", "a"]].to_csv("new.csv", index=False)  # another order of the columns
+    result = go("predict", "model/", "new.csv", "--out", "p.csv", code=1)
+    assert "'z'" in result.stderr  # z was an input
+    table[["z", "b", "a", "y"]].assign(id=1).to_csv("new.csv", index=False)
+    result = go("predict", "model/", "new.csv", "--out", "p.csv")
+    assert "column 'y' is the target; ignored" in result.stderr
+    assert "column 'id' is no input" in result.stderr
+    found = pd.read_csv("p.csv")
+    assert list(found) == ["mean", "std", "q0.05", "q0.5", "q0.95"]
+    mean, std = DeepGPRegressor.load("model").predict(table[["a", "b", "z"]], return_std=True)
+    np.testing.assert_allclose(found["mean"], mean, rtol=1e-12)
+    np.testing.assert_allclose(found["std"], std, rtol=1e-12)
+    assert (found["q0.05"] < found["q0.5"]).all()
+    assert (found["q0.5"] < found["q0.95"]).all()
+    assert "3 (a, b, z)" in go("info", "model").stdout
+
+
+@pytest.mark.parametrize("suffix", [".parquet", ".tsv", ".csv.gz"])
+def test_several_targets_and_other_tables(go, table, suffix):
+    table.to_parquet("data.parquet")
+    go("fit", "data.parquet", "--target", "y", "--target", "z", "--out", "m.sodgp", "--quiet", *QUICK)
+    go("predict", "m.sodgp", "data.csv", "--out", f"p{suffix}", "--quantiles", "0.1,0.9")
+    found = (
+        pd.read_parquet("p.parquet") if suffix == ".parquet" else pd.read_csv(f"p{suffix}", sep=None, engine="python")
+    )
+    assert list(found) == [f"{target}_{name}" for target in "yz" for name in ("mean", "std", "q0.1", "q0.9")]
+    assert len(found) == 30
+
+
+def test_dropped_columns_play_no_part(go, table, tmp_path):
+    table.assign(id="x", when="2020-01-01").to_csv("more.csv", index=False)
+    go("fit", "more.csv", "--target", "y", "--drop", "id", "--drop", "when", "--drop", "id", "--out", "m", *QUICK)
+    assert DeepGPRegressor.load("m").feature_names_in_.tolist() == ["a", "b", "z"]
+    assert "column 'id' is no input of the model; ignored" in go("predict", "m", "more.csv", "--json").stderr
+    go("evaluate", "m", "more.csv")
+    (tmp_path / "fit.toml").write_text('data = "more.csv"\ntarget = "y"\ndrop = ["id", "when", "z"]\nout = "n"\n')
+    go("fit", "--config", "fit.toml", *QUICK)
+    assert DeepGPRegressor.load("n").feature_names_in_.tolist() == ["a", "b"]
+
+
+@pytest.mark.parametrize(
+    ("cells", "message"),
+    [
+        (pd.to_datetime(["2020-01-01", "2020-01-02"]), "holds text instead of numbers, such as '2020-01-01 00:00:00'"),
+        (pd.Categorical(["u", "v"]), "such as 'u' in row 1"),
+        ([[1.0], [2.0]], "such as '[1.0]' in row 1"),
+        (["7", "8"], "'a' holds numbers stored as text. Store them as numbers."),
+        ([None, None], "missing or infinite values in 'a'"),
+        (["1,000", "1,001"], "Commas may stand for thousands or decimals: write plain numbers, 1234.5."),
+        (["1,5", "2,25"], "It looks like a decimal comma"),
+        (["v" * 100, "8"], "'vvvvvvvvvvvvvvvvvvvvvvvvvvvvv…'"),
+    ],
+)
+def test_other_columns_that_are_no_numbers(cells, message):
+    with pytest.raises(InputError, match=re.escape(message)):
+        refuse_unusable(pd.DataFrame({"a": cells}, index=[5, 6]), Path("t.parquet"))
+
+
+def test_options_reach_the_model_and_the_seed_counts(go, table):
+    options = [
+        "--layers",
+        "3",
+        "--hidden-width",
+        "2",
+        "--subset",
+        "random",
+        "--kernel",
+        "matern32",
+        "--dtype",
+        "float32",
+    ]
+    options += ["--learning-rate", "0.02", "--batch-size", "20", "--quiet"]
+    options += ["--device", "cpu", "--threads", "1"]
+    for out, seed in (("m1", 5), ("m2", 5), ("m3", 6)):
+        assert not go("fit", "data.csv", "--target", "y", "--out", out, "--seed", seed, *options, *QUICK).output
+    models = [DeepGPRegressor.load(out) for out in ("m1", "m2", "m3")]
+    wanted = {"n_layers": 3, "hidden_width": 2, "subset": "random", "kernel": "matern32", "dtype": "float32"}
+    assert wanted.items() <= models[0].get_params().items()
+    assert (models[0].learning_rate, models[0].batch_size, models[0].max_iter) == (0.02, 20, 3)
+    first, same, other = (model.predict(table[["a", "b", "z"]]) for model in models)
+    assert (first == same).all()
+    assert (first != other).any()
+
+
+def test_an_effort_on_the_command_line_wins_over_what_it_stands_for_in_a_file(go, table, tmp_path):
+    (tmp_path / "c.toml").write_text("max_iter = 7\nsubset_size = 5\nbatch_size = 9\nn_layers = 1\nn_members = 2\n")
+    arguments = ("fit", "data.csv", "--config", "c.toml", "--target", "y", "--out", "m", "--quiet")
+    go(*arguments)
+    model = DeepGPRegressor.load("m")
+    assert (model.max_iter, model.subset_size, model.batch_size, model.n_members) == (7, 5, 9, 2)
+    go(*arguments, "--effort", "quick", "--max-iter", "3")
+    model = DeepGPRegressor.load("m")
+    assert (model.max_iter, model.subset_size, model.batch_size, model.n_members) == (3, None, None, None)
+    assert model.n_layers == 1
+
+
+def test_a_model_without_names_takes_columns_by_order(go, table):
+    DeepGPRegressor(max_iter=2).fit(table[["a", "b"]].to_numpy(), table["y"]).save("m")
+    table[["a", "b"]].to_csv("new.csv", index=False)
+    go("predict", "m", "new.csv", "--out", "p.csv", "--quantiles", "")
+    assert list(pd.read_csv("p.csv")) == ["mean", "std"]
+    assert "takes 2 inputs" in go("predict", "m", "data.csv", "--out", "p.csv", code=1).stderr
+
+
+def test_warnings_are_one_line(go, table):
+    result = go("fit", "data.csv", "--target", "y", "--out", "m", "--max-iter", "2", "--subset-size", "99", "--quiet")
+    assert result.stderr.startswith("Warning: subset_size=99 is more than the 30 rows")
+    assert result.stderr.count("\n") == 1
+
+
+def test_a_model_is_replaced_and_nothing_else(go, table, tmp_path):
+    go("fit", "data.csv", "--target", "y", "--out", "model", *QUICK)
+    go("fit", "data.csv", "--target", "z", "--out", "model", *QUICK)
+    assert json.loads((tmp_path / "model" / "model.json").read_text())["target_names"] == ["z"]
+    content = (tmp_path / "data.csv").read_bytes()
+    # A million steps: refused before training, not after.
+    result = go("fit", "data.csv", "--target", "y", "--out", "data.csv", "--max-iter", "1000000", code=1)
+    assert "not a sodgp model and is not overwritten" in result.stderr
+    assert (tmp_path / "data.csv").read_bytes() == content
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (["missing.csv"], 1, "missing.csv does not exist"),
+        (["empty.csv"], 1, "empty.csv is empty"),
+        (["header.csv"], 1, "no rows"),
+        (["data.xlsx"], 1, "cannot tell what kind of table"),
+        (["data.csv", "--target", "Y1"], 1, "no column 'Y1'"),
+        (["text.csv"], 1, "'colour', 'shape' hold text instead of numbers, such as 'red' in row 1 below the header"),
+        (["text.csv"], 1, "Encode such columns as numbers, or leave them out (--drop)."),
+        (["text.csv", "--drop", "colour", "--drop", "form"], 1, "no column 'form'"),
+        (["data.csv", "--drop", "y"], 2, "'y' cannot be the target and be dropped"),
+        (["data.csv", "--drop", "a", "--drop", "b", "--drop", "z"], 1, "No column is left as an input"),
+        (["texty.csv"], 1, "'y' holds text instead of numbers, such as 'high' in row 1 below the header. Encode such"),
+        (["stray.csv"], 1, "stray.csv: 'b' holds '?' in row 8 below the header instead of a number. Correct such"),
+        (["comma.csv"], 1, "'b' holds '0,5' in row 2 below the header instead of a number. It looks like a decimal"),
+        (["boolean.csv"], 1, "missing or infinite values in 'b', first in row 3"),
+        (["gaps.csv"], 1, "missing or infinite values in 'b', first in row 3"),
+        (["data.csv", "--kernel", "foo"], 2, "choose one of 'rbf'"),
+        (["data.csv", "--subset", "foo"], 2, "choose one of 'kmeans'"),
+        (["data.csv", "--inference", "foo"], 2, "choose one of 'sod'"),
+        (["data.csv", "--dtype", "int8"], 2, "choose one of 'float64'"),
+        (["data.csv", "--device", "toaster"], 2, "'auto', 'cpu' or 'cuda'"),
+        (["data.csv", "--layers", "0"], 2, "n_layers must be an integer of at least 1"),
+        (["data.csv", "--max-iter", "-3"], 2, "max_iter must be"),
+        (["data.csv", "--learning-rate", "-1"], 2, "learning_rate must be a positive number"),
+        (["data.csv", "--batch-size", "5"], 2, "batch_size=5"),
+        (["data.csv", "--layers", "two"], 2, "n_layers must be an integer, not 'two'"),
+        (["data.csv", "--unknown"], 2, "No such option"),
+    ],
+)
+def test_bad_input_to_fit(go, table, tmp_path, arguments, code, message):
+    (tmp_path / "empty.csv").touch()
+    (tmp_path / "header.csv").write_text("a,y\n")
+    table.assign(colour="red", shape="round").to_csv("text.csv", index=False)
+    table.assign(y="high").to_csv("texty.csv", index=False)
+    table.assign(b=table["b"].where(table.index != 2)).to_csv("gaps.csv", index=False)
+    table.assign(b=(table["b"] > 0).where(table.index != 2)).to_csv("boolean.csv", index=False)
+    strays = table["b"].astype(object).mask(table.index == 7, "?").mask(table.index == 20, "none at all")
+    table.assign(b=strays).to_csv("stray.csv", index=False)
+    table.assign(b=[1 if row == 0 else f"{row},5" if row > 1 else "0,5" for row in range(30)]).to_csv(
+        "comma.csv", index=False, sep=";"
+    )
+    target = [] if "--target" in arguments else ["--target", "y"]
+    result = go("fit", *arguments, *target, "--out", "model", *([] if "--max-iter" in arguments else QUICK), code=code)
+    assert message in result.stderr
+    assert not (tmp_path / "model").exists()
+    if code == 1 or "must" in message or "choose" in message:
+        assert result.stderr.startswith("Error: ")
+        assert result.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (["nowhere", "data.csv", "--out", "p.csv"], 1, "nowhere does not exist"),
+        (["data.csv", "data.csv", "--out", "p.csv"], 1, "not a sodgp model"),
+        (["model", "missing.csv", "--out", "p.csv"], 1, "missing.csv does not exist"),
+        (["model", "few.csv", "--out", "p.csv"], 1, "lacks input columns of the model: 'b', 'z'"),
+        (["model", "gaps.csv", "--out", "p.csv"], 1, "missing or infinite values in 'a', first in row 1"),
+        (["model", "data.csv", "--out", "p.docx"], 2, "must end in one of .csv"),
+        (["model", "data.csv", "--out", "data.csv"], 2, "name another file"),
+        (["model", "data.csv", "--out", "p.csv", "--quantiles", "5,95"], 2, "between 0 and 1"),
+        (["model", "data.csv", "--out", "p.csv", "--quantiles", "low"], 2, "between 0 and 1"),
+        (["model", "data.csv", "--out", "p.csv", "--quantiles", "0.05,0.5,0.050"], 2, "names 0.05 more than once"),
+    ],
+)
+def test_bad_input_to_predict(go, table, tmp_path, arguments, code, message):
+    DeepGPRegressor(max_iter=2, random_state=0).fit(table[["a", "b", "z"]], table["y"]).save("model")
+    table[["a"]].to_csv("few.csv", index=False)
+    table.assign(a=np.inf).to_csv("gaps.csv", index=False)
+    before = (tmp_path / "data.csv").read_bytes()
+    assert message in go("predict", *arguments, code=code).stderr
+    assert not (tmp_path / "p.csv").exists()
+    assert (tmp_path / "data.csv").read_bytes() == before
+
+
+def test_help_and_version(go):
+    assert go("--version").stdout == f"sodgp {sodgp.__version__}\n"
+    for command in ([], ["demo"], ["fit"], ["predict"], ["evaluate"], ["info"]):
+        assert "xample" in go(*command, "--help").stdout
+
+
+def test_the_library_is_imported_without_what_only_programs_need():
+    code = "import sys; sys.modules.update(dict.fromkeys(['typer', 'rich', 'matplotlib', 'pandas'])); import sodgp"
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_a_config_file_and_flags_that_win(go, table, tmp_path):
+    (tmp_path / "fit.toml").write_text(
+        'data = "data.csv"\ntarget = ["y"]\nout = "model"\nn_layers = 1\nmax_iter = 2\nsubset_size = "auto"\n'
+        "random_state = 3\nverbose = false\n"
+    )
+    assert not go("fit", "--config", "fit.toml").output
+    # As editors on Windows write it.
+    (tmp_path / "bom.toml").write_text((tmp_path / "fit.toml").read_text(), encoding="utf-8-sig")
+    assert not go("fit", "--config", "bom.toml").output
+    model = DeepGPRegressor.load("model")
+    assert (model.n_layers, model.max_iter, model.subset_size, model.random_state) == (1, 2, "auto", 3)
+    go(
+        "fit",
+        "--config",
+        "fit.toml",
+        "--max-iter",
+        "3",
+        "--out",
+        "other",
+        "--no-tie-label-noise",
+        "--n-threads",
+        "none",
+    )
+    model = DeepGPRegressor.load("other")
+    assert (model.n_layers, model.max_iter, model.tie_label_noise, model.n_threads) == (1, 3, False, None)
+    assert model.target_names_.tolist() == ["y"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "sodgp fit needs a table"),
+        (["data.csv"], "sodgp fit needs --target"),
+        (["data.csv", "--target", "y"], "sodgp fit needs --out"),
+        (["data.csv", "--config", "none.toml"], "none.toml cannot be read"),
+    ],
+)
+def test_what_fit_needs(go, table, arguments, message):
+    result = go("fit", *arguments, code=2)
+    assert message in result.stderr
+    assert result.stderr.count("\n") == 1
+
+
+def test_json_of_fit_info_and_predict(go, table):
+    fitted = json.loads(go("fit", "data.csv", "--target", "y", "--out", "m", "--json", *QUICK).stdout)
+    assert fitted["saved_to"] == "m"
+    assert (fitted["rows"], fitted["subset_rows"], fitted["inputs"]) == (30, 10, ["a", "b", "z"])
+    about = json.loads(go("info", "m", "--json").stdout)
+    assert about["options"]["max_iter"] == 3
+    assert about["noise_std"]["y"] > 0
+    printed = json.loads(go("predict", "m", "data.csv", "--json").stdout)
+    assert printed["rows"] == len(printed["predictions"]["mean"]) == 30
+    written = json.loads(go("predict", "m", "data.csv", "--json", "--out", "p.csv").stdout)
+    assert written == {"rows": 30, "columns": ["mean", "std", "q0.05", "q0.5", "q0.95"], "written_to": "p.csv"}
+    assert "needs --out" in go("predict", "m", "data.csv", code=2).stderr
+
+
+def test_evaluate(go, table):
+    go("fit", "data.csv", "--target", "z", "--target", "y", "--out", "m", "--quiet", *QUICK)
+    text = go("evaluate", "m", "data.csv").stdout
+    for word in ("y: 30 rows", "z: 30 rows", "NLPP", "RMSE", "90 % coverage", "95 % interval", " to "):
+        assert word in text
+    # The model's order of targets counts, whatever the order of the flags.
+    found = json.loads(go("evaluate", "m", "data.csv", "--json", "--target", "y", "--target", "z").stdout)
+    assert list(found["targets"]) == ["z", "y"]
+    model = DeepGPRegressor.load("m")
+    dist = model.predict_distribution(table[["a", "b"]])
+    nlpp = -dist.log_prob(table[["z", "y"]].to_numpy()).mean(0)
+    for column, name in enumerate(("z", "y")):
+        score = found["targets"][name]["nlpp"]
+        assert score["value"] == pytest.approx(nlpp[column])
+        assert score["low"] < score["value"] < score["high"]
+    alone = json.loads(go("evaluate", "m", "data.csv", "--json", "--bootstrap", "0").stdout)
+    assert alone["targets"]["y"]["nlpp"] == {"value": found["targets"]["y"]["nlpp"]["value"]}
+
+
+def test_names_of_quantiles_are_as_different_as_their_levels(go, table):
+    go("fit", "data.csv", "--target", "y", "--out", "m", "--quiet", *QUICK)
+    levels = "0.1,0.9999999,0.99999991"
+    printed = json.loads(go("predict", "m", "data.csv", "--json", "--quantiles", levels).stdout)
+    assert list(printed["predictions"]) == ["mean", "std", "q0.1", "q0.9999999", "q0.99999991"]
+
+
+@pytest.mark.parametrize("command", ["info", "predict", "evaluate", "report"])
+def test_files_of_ensembles_are_for_python(go, table, command):
+    member = DeepGPRegressor(max_iter=1, subset_size=5)
+    DeepGPEnsemble(member, n_members=2, random_state=0).fit(table[["a", "b"]], table["y"]).save("e.sodgp")
+    rest = {"info": [], "predict": ["data.csv", "--json"]}.get(command, ["data.csv"])
+    said = go(command, "e.sodgp", *rest, code=1).stderr
+    assert "e.sodgp holds a DeepGPEnsemble; such files are for Python" in said
+
+
+def test_one_row_has_no_intervals(go, table):
+    go("fit", "data.csv", "--target", "y", "--out", "m", "--quiet", *QUICK)
+    table[:1].to_csv("one.csv", index=False)
+    text = go("evaluate", "m", "one.csv").stdout
+    assert "y: 1 row\n" in re.sub(" +\n", "\n", text)
+    assert "nan" not in text
+    score = json.loads(go("evaluate", "m", "one.csv", "--json").stdout)["targets"]["y"]["rmse"]
+    assert score == {"value": score["value"], "low": None, "high": None}
+    assert "Report on 1 row written" in go("report", "m", "one.csv").stderr
+
+
+@pytest.mark.parametrize("bootstrap", [0, 100])
+def test_a_score_that_does_not_exist_is_a_dash_and_null(go, table, bootstrap):
+    go("fit", "data.csv", "--target", "y", "--out", "m", "--quiet", *QUICK)
+    table[:1].assign(y=table["y"].mean()).to_csv("one.csv", index=False)
+    text = go("evaluate", "m", "one.csv", "--bootstrap", bootstrap).stdout
+    assert "nan" not in text
+    assert "inf" not in text
+    scores = json.loads(go("evaluate", "m", "one.csv", "--json", "--bootstrap", bootstrap).stdout)["targets"]["y"]
+    assert scores["r2"]["value"] is None
+    assert scores["rmse"]["value"] >= 0
+
+
+def test_evaluate_needs_the_target(go, table):
+    go("fit", "data.csv", "--target", "y", "--out", "m", "--quiet", *QUICK)
+    table.drop(columns="y").to_csv("new.csv", index=False)
+    assert "no column 'y'" in go("evaluate", "m", "new.csv", code=1).stderr
+    table.rename(columns={"y": "truth"}).to_csv("new.csv", index=False)
+    assert "truth: 30 rows" in go("evaluate", "m", "new.csv", "--target", "truth").stdout
+    for command in ("evaluate", "report"):
+        wrong = go(command, "m", "data.csv", "--target", "a", code=2).stderr
+        assert wrong == "Error: 'a' is an input of the model; name the column of its target.\n"
+    assert "names 2" in go("evaluate", "m", "data.csv", "--target", "y", "--target", "z", code=2).stderr
+    DeepGPRegressor(max_iter=1).fit(table[["a", "b", "z"]], table["y"].to_numpy()).save("nameless")
+    assert "say it with --target" in go("evaluate", "nameless", "data.csv", code=2).stderr
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "message"),
+    [
+        (NumericalError("the bound is not finite."), 3, "Error: the bound is not finite.\n"),
+        (ResourceError("3 GB are needed.", needed=3, available=2), 3, "Error: 3 GB are needed.\n"),
+        (MemoryError(), 3, "Error: not enough memory; use a smaller batch_size, subset_size or n_samples.\n"),
+        (KeyError("x"), 4, "Error: unexpected KeyError: 'x'. Run it again with --debug and report the traceback.\n"),
+        (KeyboardInterrupt(), 130, "Interrupted.\n"),
+    ],
+)
+def test_exit_codes(go, table, tmp_path, monkeypatch, error, code, message):
+    def fail(*_, **__):
+        raise error
+
+    monkeypatch.setattr(DeepGPRegressor, "fit", fail)
+    assert go("fit", "data.csv", "--target", "y", "--out", "m", *QUICK, code=code).stderr == message
+    assert not (tmp_path / "m").exists()
+
+
+def test_ctrl_c_in_training_saves_what_there_is(go, table, monkeypatch):
+    def interrupt(state):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("sodgp.cli.program.progress", lambda *_, **__: contextlib.nullcontext(lambda _: interrupt))
+    result = go("fit", "data.csv", "--target", "y", "--out", "m", *QUICK, code=130)
+    assert "Warning: training was interrupted at iteration 1" in result.stderr
+    assert DeepGPRegressor.load("m").history_.stopped == "interrupted"
+
+
+@pytest.mark.parametrize("place", [0, 1, 2, 5])
+def test_debug_shows_the_traceback_wherever_it_stands(table, tmp_path, monkeypatch, place):
+    monkeypatch.chdir(tmp_path)
+    arguments = ["fit", "data.csv", "--target", "nope", "--out", "m"]
+    arguments.insert(place, "--debug")
+    result = run(*arguments)
+    assert result.exit_code == 1
+    assert "Traceback" in result.stderr
+    assert result.stderr.splitlines()[-1].startswith("Error: The table has no column 'nope'")
+
+
+def test_usage_errors_are_one_line(go):
+    result = go("fti", code=2)
+    assert re.fullmatch(r"Error: No such command 'fti'\.( Did you mean 'fit'\?)? See: root --help\n", result.stderr)
+    result = go("predict", code=2)
+    assert result.stderr.startswith("Error: Missing argument")
+    assert result.stderr.endswith("See: root predict --help\n")
+    assert result.stderr.count("\n") == 1
+
+
+def test_progress_in_a_log_is_plain_lines(capsys, monkeypatch):
+    monkeypatch.setattr(terminal, "LOG_SECONDS", 0.0)
+    with terminal.progress(20, "fits") as begin:
+        for name in ("one", "two"):
+            advance = begin(name)
+            for iteration in (5, 10):
+                advance(TrainingState(iteration, 10, -1.25, {}, 0.0, 0.1, None))
+    captured = capsys.readouterr()
+    assert not captured.out
+    lines = captured.err.splitlines()
+    assert [line.split(", about")[0] for line in lines] == [
+        "one: 25 %, bound -1.2",
+        "one: 50 %, bound -1.2",
+        "two: 75 %, bound -1.2",
+    ]
+    assert all(character.isprintable() for line in lines for character in line)
+    with terminal.progress(20, "fits", shown=False) as begin:
+        begin("one")(TrainingState(5, 10, -1.25, {}, 0.0, 0.1, None))
+    assert not capsys.readouterr().err
+
+
+def test_progress_in_a_terminal_is_a_bar(monkeypatch):
+    monkeypatch.setenv("TTY_COMPATIBLE", "1")
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("TERM", "xterm")
+    screen = io.StringIO()
+    monkeypatch.setattr(sys, "stderr", screen)
+    with terminal.progress(20, "fits") as begin:
+        begin("one")(TrainingState(20, 20, -1.25, {}, 0.0, 0.1, None))
+    assert "one" in screen.getvalue()
+    assert "100%" in screen.getvalue()
+    assert "bound -1.2" in screen.getvalue()
+    assert "\x1b[" in screen.getvalue()
+
+
+def program(*arguments, **environment):
+    return subprocess.run(
+        [sys.executable, "-m", "sodgp", *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, **environment},
+    )
+
+
+def test_the_shell_completes_commands_options_and_values():
+    def complete(words):
+        return program(_SODGP_COMPLETE="complete_zsh", _TYPER_COMPLETE_ARGS=words).stdout
+
+    assert "evaluate" in complete("sodgp ev")
+    assert "--subset-size" in complete("sodgp fit --subset")
+    assert "matern52-iso" in complete("sodgp fit --kernel matern52")
+
+
+def test_a_terminal_without_some_signs_loses_nothing(go, table):
+    table.rename(columns={"y": "λ", "z": "μ"}).to_csv("data.csv", index=False)
+    go("fit", "data.csv", "--target", "λ", "--target", "μ", "--out", "model/", *QUICK)
+    done = program("evaluate", "model/", "data.csv", PYTHONIOENCODING="ascii")
+    assert done.returncode == 0, done.stderr
+    assert "R\\xb2" in done.stdout
+    done = program("info", "model/", "--json", PYTHONIOENCODING="cp1252")
+    assert json.loads(done.stdout)["targets"] == ["λ", "μ"]
+    assert program("fit", "--help", PYTHONIOENCODING="ascii").returncode == 0
+
+
+def test_help_does_not_wait_for_pytorch():
+    code = "import sys; from sodgp.cli import app; assert not {'torch', 'sklearn', 'pandas'} & set(sys.modules)"
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_the_package_imports_its_names_on_demand():
+    assert {"DeepGPRegressor", "fit_replicates"} <= set(dir(sodgp))
+    assert sodgp.plots.plot_fit
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        _ = sodgp.nothing
+
+
+def test_a_checkpoint_is_resumed_and_of_other_options_refused(go, table):
+    fit = ["fit", "data.csv", "--target", "y", "--out", "m.sodgp", "--checkpoint", "ckpt", "--checkpoint-every", "2"]
+    first = go(*fit, "--resume", *QUICK)
+    assert "Warning: there is no checkpoint in ckpt to resume from" in first.stderr
+    assert "safeguards  none needed" in first.stdout
+    before = DeepGPRegressor.load("m.sodgp").predict(table[["a", "b", "z"]])
+    go(*fit, "--resume", *QUICK)
+    np.testing.assert_array_equal(DeepGPRegressor.load("m.sodgp").predict(table[["a", "b", "z"]]), before)
+    assert "n_layers=3 then, 2 now" in go(*fit, "--resume", "--layers", "2", *QUICK, code=1).stderr
+    assert "set checkpoint" in go("fit", "data.csv", "--target", "y", "--out", "n.sodgp", "--resume", code=2).stderr
+
+
+def test_a_config_file_names_the_folder_of_checkpoints(go, table, tmp_path):
+    (tmp_path / "deep").mkdir()
+    (tmp_path / "deep" / "fit.toml").write_text(
+        'data = "../data.csv"\ntarget = "y"\nout = "m"\nn_layers = 1\nmax_iter = 2\ncheckpoint = "ckpt"\n'
+        "checkpoint_every = 1\n"
+    )
+    go("fit", "--config", "deep/fit.toml")
+    assert {path.name for path in (tmp_path / "deep").iterdir()} == {"fit.toml", "m", "ckpt"}
+    assert not (tmp_path / "ckpt").exists()
+
+
+def test_how_often_needs_where(go, table):
+    said = go("fit", "data.csv", "--target", "y", "--out", "m", "--checkpoint-every", "2", *QUICK, code=2).stderr
+    assert "say where, too, with --checkpoint" in said
+
+
+def test_patience_ends_training_on_held_out_rows(go, table):
+    table.assign(y=np.random.default_rng(1).normal(size=30)).to_csv("data.csv", index=False)  # nothing to learn
+    options = ["--validation-fraction", "0.3", "--patience", "1", "--layers", "1", "--subset-size", "5", "--json"]
+    common = ["fit", "data.csv", "--target", "y", "--out", "m.sodgp", "--max-iter", "400", "--max-minutes", "5"]
+    about = json.loads(go(*common, *options).stdout)
+    assert about["stopped"] == "callback"
+    assert about["rows"] == 21
+    (Path("fit.toml")).write_text('data = "data.csv"\ntarget = "y"\nout = "n.sodgp"\npatience = 0\n')
+    assert "patience must be" in go("fit", "--config", "fit.toml", code=2).stderr

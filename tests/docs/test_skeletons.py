@@ -1,0 +1,112 @@
+"""The skeletons of docs/extending.md work, and keep the contracts that the page promises."""
+
+import doctest
+import importlib.util
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from sodgp import DeepGPRegressor
+from sodgp.data import step
+from sodgp.errors import ConfigurationError
+from sodgp.inference.contract import Batch, Inference, TrainingSet
+from sodgp.inference.dsvi import DoublyStochastic
+from sodgp.layers.means import linear_weights
+from sodgp.linalg.draws import FreshDraws, SharedDraws
+from sodgp.model.architecture import Architecture
+from sodgp.selectors import Selector
+from sodgp.training.run import Settings, fit
+from sodgp.training.stacking import Problem
+
+FOLDER = Path(__file__).parents[2] / "docs" / "skeletons"
+
+
+def skeleton(name):
+    spec = importlib.util.spec_from_file_location(f"skeleton_{name}", FOLDER / f"{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture(scope="module")
+def selector():
+    return skeleton("selector")
+
+
+@pytest.fixture(scope="module")
+def method():
+    return skeleton("inference_method").PredictiveDensity()
+
+
+@pytest.fixture(scope="module")
+def problem():
+    data = step(40, noise=0.1, random_state=0)
+    X, y = torch.as_tensor(data.X), torch.as_tensor(data.y)[:, None]
+    training = TrainingSet(X[:0], y[:0], X, y)
+    return Problem(Architecture(1, 1, 8, linear_weights(X, [1])), training, seed=0)
+
+
+def test_the_selector_is_one(selector):
+    assert isinstance(selector.FarthestFirst(), Selector)
+    assert doctest.testmod(selector).failed == 0
+
+
+@pytest.mark.parametrize("start", ["random", "centre"])
+def test_the_selector_picks_different_rows_that_depend_on_the_seed_alone(selector, start):
+    X = torch.randn(50, 2, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    X[25:] = X[:25]  # every row twice
+    chosen = selector.FarthestFirst(start)
+    first, again = (chosen.select(X, None, 30, None, torch.Generator().manual_seed(1)) for _ in range(2))
+    assert torch.equal(first, again)
+    assert len(set(first.tolist())) == 30
+    # No value is taken twice while others are left.
+    assert len(torch.unique(X[first[:25]], dim=0)) == 25
+    with pytest.raises(ConfigurationError, match="at least one row"):
+        chosen.select(X, None, 0, None, torch.Generator())
+
+
+def test_an_estimator_takes_the_selector(selector):
+    data = step(40)
+    options = {"subset_size": 6, "max_iter": 5, "random_state": 0}
+    model = DeepGPRegressor(subset=selector.FarthestFirst("centre"), **options).fit(data.X, data.y)
+    # The ends of the line are farthest from its centre.
+    assert {0, 39} <= set(model.subset_indices_.tolist())
+
+
+def test_the_method_is_one_and_trains(method, problem):
+    assert isinstance(method, Inference)
+    settings = Settings(150, 40, 5, 0.05, "cosine", torch.device("cpu"))
+    ((model, history),) = fit(method, [problem], settings)
+    assert list(history.terms) == ["rest", "kl_1", "kl_last"]
+    assert history.bound[-1] > history.bound[0] + 10.0
+    data, draws = problem.data, SharedDraws(0, 20, dtype=torch.float64)
+    mean, variance = method.predict(model, data.X_s[None], data.y_s[None], data.X_r[None], draws)
+    assert mean.shape == variance.shape == (20, 40, 1)
+    assert float((mean.mean(0) - data.y_r).square().mean().sqrt()) < 0.35
+    fresh = FreshDraws(torch.Generator().manual_seed(0), 20)  # joint draws need a number for every row
+    joint, covariance = method.predict_joint(model, data.X_s[None], data.y_s[None], data.X_r[None], fresh)
+    assert joint.shape == (20, 40, 1)
+    assert covariance.shape == (20, 1, 40, 40)
+
+
+def test_replicates_train_as_they_would_alone(method, problem):
+    settings = Settings(10, 40, 3, 0.05, "constant", torch.device("cpu"))
+    problems = [problem, Problem(problem.architecture, problem.data, seed=1)]
+    together = [history.bound for _, history in fit(method, problems, settings)]
+    alone = [fit(method, [one], settings)[0][1].bound for one in problems]
+    np.testing.assert_allclose(together, alone, rtol=1e-8)
+
+
+def test_the_objective_is_that_of_dsvi_with_all_weight_on_the_predictive_density(method, problem):
+    data = problem.data
+    model = method.build(problem.architecture, data, torch.Generator().manual_seed(0))
+    batch = Batch(*(t[None] for t in (data.X_s, data.y_s, data.X_r, data.y_r)), 1.0)
+    values = []
+    for inference in (method, DoublyStochastic(predictive_weight=1.0)):
+        draws = FreshDraws(torch.Generator().manual_seed(3), 5)
+        values.append({name: float(term.detach()) for name, term in inference.terms(model, batch, draws).items()})
+    assert values[0] == pytest.approx(values[1], rel=1e-10)

@@ -1,0 +1,146 @@
+"""Options that depend on the data, and what the named ones turn into."""
+
+import pytest
+import torch
+
+from sodgp import DeepGPRegressor
+from sodgp.errors import ConfigurationError, NumericalWarning, SubsetSizeWarning
+from sodgp.estimator.options.configuration import Configuration
+from sodgp.inference.dsvi import DoublyStochastic
+from sodgp.inference.sghmc import StochasticGradientHMC
+from sodgp.linalg.cholesky import Jitter
+from sodgp.model.architecture import Initialization
+
+
+def configuration(**options):
+    return Configuration.from_estimator(DeepGPRegressor(**options))
+
+
+@pytest.mark.parametrize(
+    ("option", "n_rows", "size"),
+    [(None, 10_000, 100), ("paper", 4999, 50), ("paper", 5000, 100), ("paper", 20, 20), (30, 40, 30), (40, 40, 40)],
+)
+def test_the_size_of_the_subset(option, n_rows, size):
+    assert configuration(subset_size=option).subset_rows(n_rows) == size
+
+
+@pytest.mark.parametrize("n_rows", [1, 2, 7, 60])
+def test_the_default_subset_of_small_data_leaves_a_rest(n_rows):
+    size = configuration().subset_rows(n_rows)
+    assert 1 <= size <= max(1, (n_rows + 1) // 2)
+
+
+def test_a_subset_larger_than_the_data_warns_only_where_it_was_asked_for():
+    with pytest.warns(SubsetSizeWarning, match="more than the 20 rows"):
+        assert configuration(subset_size=30).subset_rows(20) == 20
+
+
+def test_the_batch_counts_the_subset_in():
+    assert configuration(batch_size=100).batch_rows(30, 1000) == 70
+    assert configuration(batch_size=100).batch_rows(30, 50) == 50
+    assert configuration(batch_size=100).batch_rows(100, 0) == 0
+    assert configuration(batch_size=10).batch_rows(100, 0) == 0
+    with pytest.raises(ConfigurationError, match="use more than 100"):
+        configuration(batch_size=100).batch_rows(100, 1)
+
+
+def test_mean_field_sees_all_rows():
+    assert configuration(inference="mean_field").batch_rows(0, 4321) == 4321
+
+
+@pytest.mark.parametrize(
+    ("n_layers", "option", "input_dim", "widths"),
+    [(1, None, 8, []), (3, None, 8, [8, 8]), (2, None, 90, [30]), (3, 5, 8, [5, 5]), (3, [4, 6], 8, [4, 6])],
+)
+def test_hidden_widths(n_layers, option, input_dim, widths):
+    assert configuration(n_layers=n_layers, hidden_width=option).hidden_widths(input_dim) == widths
+
+
+def test_a_list_of_widths_has_one_for_each_hidden_layer():
+    with pytest.raises(ConfigurationError, match="has 3 entries, but n_layers=3 has 2 hidden layers"):
+        configuration(n_layers=3, hidden_width=[1, 2, 3]).hidden_widths(8)
+
+
+@pytest.mark.parametrize("width", [1, 2])
+def test_the_papers_family_warns_of_narrow_layers(width):
+    with pytest.warns(NumericalWarning, match="badly conditioned"):
+        configuration(parameterization="paper", hidden_width=width).hidden_widths(8)
+    assert configuration(parameterization="paper", hidden_width=3).hidden_widths(8) == [3, 3]
+
+
+@pytest.mark.parametrize(
+    ("option", "dtype", "jitter"),
+    [
+        (None, "float64", Jitter(1e-6)),
+        (None, "float32", Jitter(1e-4)),
+        (1e-3, "float64", Jitter(1e-3)),
+        ("program", "float64", Jitter(1e-6, relative=False, on_draws=True)),
+    ],
+)
+def test_jitter(option, dtype, jitter):
+    assert configuration(jitter=option, dtype=dtype).jitter == jitter
+
+
+def test_methods_get_their_options():
+    assert configuration(inference="dsvi", learn_inducing_inputs=False).method(100) == DoublyStochastic(
+        learn_inducing_inputs=False
+    )
+    options = {"n_posterior_samples": 20, "thinning": 3, "step_size": 0.2, "n_chains": 4}
+    sampler = configuration(inference="sghmc", **options).method(100)
+    assert isinstance(sampler, StochasticGradientHMC)
+    assert (sampler.n_draws, sampler.thinning, sampler.step_size, sampler.n_chains) == (20, 3, 0.2, 4)
+    assert configuration(coupling="joint").method(100).coupling == "joint"
+
+
+def test_verbose_adds_a_progress_bar_behind_the_users_callbacks():
+    def watch(state):
+        return None
+
+    assert configuration(callbacks=[watch]).callbacks == [watch]
+    with_bar = configuration(callbacks=[watch], verbose=1).callbacks
+    assert len(with_bar) == 2
+    assert with_bar[0] is watch
+
+
+def test_dtype_and_initial_values():
+    assert configuration(dtype="float32").dtype == torch.float32
+    start = Initialization(noise_variance=0.3)
+    assert configuration(initialization=start).initialization is start
+    assert configuration().initialization == Initialization()
+
+
+def test_the_objective_is_the_bound_with_few_rows_and_the_predictive_density_with_many():
+    def weight(rows, **options):
+        return Configuration.from_estimator(DeepGPRegressor(**options)).method(rows).predictive_weight
+
+    assert [weight(rows) for rows in (499, 500, 10**6)] == [0.0, 1.0, 1.0]
+    assert weight(10, predictive_weight=0.3) == weight(1000, predictive_weight=0.3) == 0.3
+    assert weight(1000, predictive_weight=0) == 0.0
+    assert weight(1000, inference="dsvi") == 0.0
+    assert weight(1000, n_layers=1) == 0.0
+    for inference in ("sghmc", "mean_field"):
+        Configuration.from_estimator(DeepGPRegressor(inference=inference, predictive_weight=0.0))
+        with pytest.raises(ConfigurationError, match=r"predictive_weight=0\.5 has no meaning"):
+            Configuration.from_estimator(DeepGPRegressor(inference=inference, predictive_weight=0.5))
+
+
+def test_efforts_decide_what_is_left_open():
+    def resolved(rows=1000, **options):
+        configuration = Configuration.from_estimator(DeepGPRegressor(**options))
+        size = configuration.subset_rows(rows)
+        return size, configuration.max_iter, configuration.batch_rows(size, rows - size)
+
+    assert resolved() == (100, 1400, 200)
+    assert resolved(effort="quick") == (50, 450, 150)
+    assert resolved(effort="thorough") == (200, 2000, 500)
+    assert resolved(rows=60, effort="thorough") == (30, 2000, 30)
+    assert resolved(effort="thorough", subset_size=7, max_iter=5, batch_size=20) == (7, 5, 13)
+    # A twentieth of many rows, up to 1,800.
+    assert resolved(rows=20_000) == (100, 1400, 1000)
+    assert resolved(rows=10**6) == resolved(rows=10**5) == (100, 1400, 1800)
+    # A large subset leaves as many rows beside it, and the other methods have the paper's batches.
+    assert resolved(subset_size=600) == (600, 1400, 400)
+    assert resolved(rows=2000, subset_size=600) == (600, 1400, 600)
+    assert resolved(rows=5000, inference="dsvi") == (100, 1400, 1900)
+    with pytest.raises(ConfigurationError, match="effort='heroic'"):
+        resolved(effort="heroic")

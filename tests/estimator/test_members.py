@@ -1,0 +1,587 @@
+"""Several models from different seeds that predict as one mixture."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse
+from gpytorch.kernels import RBFKernel, ScaleKernel
+
+from sodgp import DeepGPEnsemble, DeepGPRegressor, fit_replicates
+from sodgp.errors import (
+    CheckpointError,
+    ConfigurationError,
+    InputError,
+    InputTypeError,
+    ModelFileError,
+    NumericalError,
+    ResourceError,
+    SodgpWarning,
+)
+from sodgp.estimator.describe import describe, noise_std
+from sodgp.estimator.options.efforts import EFFORTS, members_of
+from sodgp.estimator.pooling import pooled_covariance, pooled_draws, spread_of, usual_spread
+from sodgp.predictive.mixture import GaussianMixture
+from sodgp.report.content import cross_validated, held_out
+from sodgp.report.measures import shared_rows
+from sodgp.system.container import read_record, write_record
+
+RNG = np.random.default_rng(0)
+X = RNG.uniform(-1, 1, (40, 2))
+Y = np.sign(X[:, 0]) + 0.1 * RNG.normal(size=40)
+NEW = RNG.uniform(-1, 1, (7, 2))
+
+
+def make(**options) -> DeepGPRegressor:
+    return DeepGPRegressor(**{"n_layers": 2, "subset_size": 8, "max_iter": 10, "random_state": 0, **options})
+
+
+@pytest.fixture(scope="module")
+def three() -> DeepGPRegressor:
+    return make(n_members=3).fit(X, Y)
+
+
+@pytest.fixture(scope="module")
+def two_targets() -> DeepGPRegressor:
+    return make(n_members=2).fit(X, np.column_stack([Y, X.sum(1)]))
+
+
+def test_each_member_is_the_fit_of_its_seed(three):
+    assert len({member.random_state for member in three.members_}) == 3
+    for member in three.members_:
+        alone = make(random_state=member.random_state).fit(X, Y)
+        np.testing.assert_allclose(member.predict(NEW), alone.predict(NEW), rtol=1e-6)
+        assert member.subset_indices_.tolist() == alone.subset_indices_.tolist()
+
+
+def with_spread(model: DeepGPRegressor, spread: float | None) -> DeepGPRegressor:
+    return copy.copy(model).set_params(member_spread=spread)
+
+
+@pytest.mark.parametrize(("spread", "factor"), [(1.0, 1.0), (0.5, 0.5), (None, usual_spread(3))])
+def test_predictions_are_those_of_the_mixture(three, spread, factor):
+    model = with_spread(three, spread)
+    mixture = GaussianMixture.pool([m.predict_distribution(NEW).around_mean(factor) for m in three.members_])
+    together = model.predict_distribution(NEW)
+    assert together.n_components == mixture.n_components == 3 * 50
+    np.testing.assert_allclose(together.log_prob(Y[:7]), mixture.log_prob(Y[:7]))
+    mean, std = model.predict(NEW, return_std=True)
+    np.testing.assert_allclose(mean, mixture.mean)
+    np.testing.assert_allclose(std, mixture.std)
+    np.testing.assert_allclose(model.predict(NEW), mixture.mean)
+    assert model.predict_distribution(NEW, latent=True).std.max() < std.max()
+
+
+@pytest.mark.parametrize("ask", [{}, {"latent": True}])
+def test_the_spread_is_of_each_member_around_its_own_mean(three, ask):
+    """The law of total variance, with the part within the members drawn in and the part between them left."""
+    each = [member.predict_distribution(NEW, **ask) for member in three.members_]
+    within = np.mean([one.variance for one in each], axis=0)
+    between = np.var([one.mean for one in each], axis=0)
+    for spread in (0.1, 0.8, 1.0, 2.0):
+        drawn_in = with_spread(three, spread).predict_distribution(NEW, **ask)
+        np.testing.assert_allclose(drawn_in.variance, spread**2 * within + between)
+        np.testing.assert_allclose(drawn_in.mean, three.predict(NEW))
+
+
+def test_the_spread_concerns_members_only():
+    one = make(max_iter=3, n_members=1).fit(X, Y)
+    mean, std = one.predict(NEW, return_std=True)
+    np.testing.assert_array_equal(one.set_params(member_spread=0.2).predict(NEW, return_std=True), (mean, std))
+    assert describe(one)["member_spread"] == 1.0
+    alone = DeepGPEnsemble(make(max_iter=3, member_spread=0.2), n_members=1, random_state=0).fit(X, Y)
+    np.testing.assert_array_equal(
+        alone.predict(NEW, return_std=True)[1], alone.members_[0].predict(NEW, return_std=True)[1]
+    )
+
+
+@pytest.mark.parametrize(
+    ("options", "n_members", "spread"),
+    [
+        ({}, 4, usual_spread(4)),
+        ({"predictive_weight": 0.0}, 2, usual_spread(2)),
+        ({"inference": "dsvi"}, 4, 1.0),
+        ({"inference": "sghmc", "member_spread": 0.8}, 4, 0.8),
+        ({"member_spread": 0.8}, 1, 1.0),
+    ],
+)
+def test_how_far_members_are_drawn_in(options, n_members, spread):
+    assert spread_of(DeepGPRegressor(**options), n_members) == spread
+
+
+def test_an_ensemble_is_drawn_in_as_its_estimator_says_now(tmp_path):
+    ensemble = DeepGPEnsemble(make(max_iter=2), n_members=2, random_state=0).fit(X, Y)
+    before = ensemble.predict(NEW, return_std=True)[1]
+    ensemble.set_params(estimator__member_spread=0.3)
+    after = ensemble.predict(NEW, return_std=True)[1]
+    assert (after < before).all()
+    ensemble.save(tmp_path / "e.sodgp")
+    again = DeepGPEnsemble.load(tmp_path / "e.sodgp")
+    assert again.estimator.member_spread == 0.3
+    np.testing.assert_array_equal(again.predict(NEW, return_std=True)[1], after)
+
+
+def test_an_ensemble_predicts_as_its_estimator_says_now(tmp_path):
+    ensemble = DeepGPEnsemble(make(max_iter=2), n_members=2, random_state=0).fit(X, Y)
+    ensemble.set_params(estimator__n_predict_samples=7, estimator__outlier_probability=0.1)
+    mixture = ensemble.predict_distribution(NEW)
+    assert mixture.n_components == 14
+    np.testing.assert_allclose(mixture.outlier_probability, 0.1)
+    ensemble.save(tmp_path / "e.sodgp")
+    assert DeepGPEnsemble.load(tmp_path / "e.sodgp").predict_distribution(NEW).n_components == 14
+    ensemble.fit(X, Y, noise_variance=0.04)
+    np.testing.assert_allclose(noise_std(ensemble.members_[1])[0], 0.2, rtol=1e-6)
+
+
+def test_a_resumed_fit_may_be_drawn_in_otherwise(tmp_path):
+    short = {"n_members": 2, "checkpoint": tmp_path, "checkpoint_every": 3}
+    make(**short, max_minutes=1e-9).fit(X, Y)
+    assert make(**short, member_spread=0.7).fit(X, Y, resume=True).n_iter_ == 10
+
+
+@pytest.mark.parametrize("spread", [0, -1, 0.01, 11, np.nan, np.inf, "wide", True, [0.9]])
+def test_a_spread_that_is_none(three, spread, tmp_path):
+    with pytest.raises(ConfigurationError, match="member_spread"):
+        make(n_members=2, member_spread=spread).fit(X, Y)
+    model = with_spread(three, spread)
+    with pytest.raises(ConfigurationError, match="member_spread"):
+        model.predict(NEW)
+    with pytest.raises(ModelFileError):
+        model.save(tmp_path / "m.sodgp")
+    assert not (tmp_path / "m.sodgp").exists()
+
+
+def test_a_mixture_is_never_worse_than_its_members_are_on_average(three):
+    """By the convexity of both scores: what the option is for."""
+    truth = np.sign(NEW[:, 0])
+    each = [member.predict_distribution(NEW) for member in three.members_]
+    together = with_spread(three, 1.0).predict_distribution(NEW)
+    assert together.log_prob(truth).mean() >= np.mean([one.log_prob(truth).mean() for one in each])
+    assert together.crps(truth).mean() <= np.mean([one.crps(truth).mean() for one in each])
+
+
+@pytest.mark.parametrize("name", ["three", "two_targets"])
+def test_joint_covariances_have_the_law_of_total_covariance(name, request):
+    model = with_spread(request.getfixturevalue(name), 0.7)
+    parts = [member.predict(NEW, return_cov=True) for member in model.members_]
+    mean, covariance = model.predict(NEW, return_cov=True)
+    means, within = (np.stack(values) for values in zip(*parts, strict=True))
+    np.testing.assert_allclose(mean, means.mean(0))
+    if means.ndim == 2:
+        means, within, covariance = means[..., None], within[:, None], covariance[None]
+    for output in range(means.shape[-1]):
+        between = np.cov(means[..., output].T, bias=True)
+        np.testing.assert_allclose(covariance[output], 0.7**2 * within[:, output].mean(0) + between, atol=1e-12)
+
+
+@pytest.mark.parametrize("latent", [False, True])
+@pytest.mark.parametrize("spread", [1.0, 0.4])
+def test_draws_have_the_moments_of_the_mixture(three, spread, latent):
+    model, count = with_spread(three, spread), 3000
+    draws = model.sample_y(NEW, n_samples=count, random_state=1, latent=latent)
+    mixture = model.predict_distribution(NEW, latent=latent)
+    assert draws.shape == (7, count)
+    np.testing.assert_allclose(draws.mean(1), mixture.mean, atol=5 * mixture.std.max() / np.sqrt(count))
+    np.testing.assert_allclose(draws.std(1), mixture.std, rtol=0.1)
+
+
+def test_a_seed_gives_the_same_draws(three):
+    draws = [three.sample_y(NEW, n_samples=5, random_state=seed) for seed in (1, 1, 2)]
+    np.testing.assert_array_equal(draws[0], draws[1])
+    assert not np.array_equal(draws[0], draws[2])
+
+
+@pytest.mark.parametrize("bad", [None, 3.0, scipy.sparse.csr_array(NEW), NEW[:, :1], NEW * np.nan])
+def test_bad_rows_are_refused_as_by_one_model(three, bad):
+    for ask in (three, three.members_[0]):
+        with pytest.raises((InputError, InputTypeError)):
+            ask.predict_distribution(bad)
+
+
+def test_a_bad_number_of_samples_is_named(three):
+    model = copy.copy(three).set_params(n_predict_samples="x")
+    with pytest.raises(ConfigurationError, match="n_predict_samples"):
+        model.predict_distribution(NEW)
+
+
+def test_draws_come_from_all_members(three):
+    def far(offset):
+        return type("Member", (), {"sample_y": lambda self, X, n, seed, latent: np.full((len(X), n), offset)})()
+
+    draws = pooled_draws([far(0.0), far(1.0), far(2.0)], NEW, 3000, 0, latent=True)
+    np.testing.assert_allclose([(draws[0] == k).mean() for k in range(3)], 1 / 3, atol=0.05)
+    assert (draws == draws[:1]).all(), "rows of one draw belong to one member"
+
+
+def test_covariances_of_members_that_disagree():
+    parts = [(np.array([[0.0, 1.0]]), np.ones((2, 1, 1))), (np.array([[2.0, 1.0]]), np.ones((2, 1, 1)))]
+    mean, covariance = pooled_covariance(parts)
+    assert mean.tolist() == [[1.0, 1.0]]
+    assert covariance.ravel().tolist() == [2.0, 1.0]
+
+
+def test_several_targets(two_targets):
+    assert two_targets.predict(NEW).shape == (7, 2)
+    assert two_targets.sample_y(NEW, 3).shape == (7, 2, 3)
+    assert two_targets.predict(NEW, return_cov=True)[1].shape == (2, 7, 7)
+    wide, narrow = (with_spread(two_targets, s).sample_y(NEW, 200).std(-1) for s in (1.0, 0.3))
+    assert (narrow < wide).all()
+    assert len(noise_std(two_targets)) == 2
+
+
+def test_members_too_far_apart_are_an_error_not_infinite(three):
+    model = copy.copy(three)
+    model.members_ = [copy.copy(member) for member in three.members_]
+    for sign, member in zip((1.0, -1.0, 1.0), model.members_, strict=True):
+        member._y_scaler = copy.copy(member._y_scaler)
+        member._y_scaler.mean_ = np.array([sign * 1e200])
+    assert np.isfinite(model.predict(NEW)).all()
+    beyond = copy.copy(model)
+    beyond.members_ = [copy.copy(member) for member in model.members_]
+    for member in beyond.members_:
+        member._y_scaler = copy.copy(member._y_scaler)
+        member._y_scaler.mean_ = np.array([1.2e308])
+    for ask in (
+        lambda: beyond.predict(NEW),
+        lambda: model.predict(NEW, return_std=True),
+        lambda: model.predict(NEW, return_cov=True),
+        lambda: model.predict_distribution(NEW),
+    ):
+        with pytest.raises(NumericalError, match="not finite"):
+            ask()
+
+
+def test_options_of_a_prediction_hold_for_all_members(three):
+    model = pickle.loads(pickle.dumps(three))
+    model.set_params(n_predict_samples=4, outlier_probability=0.3)
+    assert model.predict_distribution(NEW).n_components == 12
+    assert model.predict(NEW, return_std=True)[1].min() > three.predict(NEW, return_std=True)[1].min()
+
+
+def test_the_estimator_shows_its_first_member_and_counts_all(three):
+    first = three.members_[0]
+    assert three.model_ is first.model_
+    assert three.n_parameters_ == 3 * first.n_parameters_
+    about = describe(three)
+    assert about["members"] == 3
+    assert about["member_spread"] == usual_spread(3)
+    assert about["parameters"] == three.n_parameters_
+    assert describe(first)["members"] == 1
+    variances = [noise_std(member)[0] ** 2 for member in three.members_]
+    np.testing.assert_allclose(noise_std(three)[0] ** 2, np.mean(variances))
+
+
+def test_a_new_fit_forgets_the_members():
+    model = make(n_members=2, max_iter=2).fit(X, Y)
+    model.set_params(n_members=1).fit(X, Y)
+    assert not hasattr(model, "members_")
+    model.set_params(n_members=2).fit(X, Y)
+    model.set_params(n_members=None, n_restarts=2).fit(X, Y)
+    assert not hasattr(model, "members_")
+    assert len(model.restart_bounds_) == 2
+    model.set_params(n_restarts=1, n_members=2).fit(X, Y)
+    assert not hasattr(model, "restart_bounds_")
+
+
+@pytest.mark.parametrize(
+    ("options", "members"),
+    [
+        ({}, 1),
+        ({"effort": "quick"}, 1),
+        ({"effort": "thorough"}, EFFORTS["thorough"].members),
+        ({"effort": "thorough", "n_members": 1}, 1),
+        ({"effort": "thorough", "n_restarts": 2}, 1),
+        ({"effort": "thorough", "warm_start": True}, 1),
+        ({"effort": "thorough", "validation_fraction": 0.1}, 1),
+        ({"effort": "thorough", "inference": "dsvi"}, 1),
+        ({"effort": "thorough", "kernel": lambda dims: None}, 1),
+        ({"n_members": 2, "inference": "dsvi"}, 2),
+    ],
+)
+def test_who_has_members(options, members):
+    assert members_of(DeepGPRegressor(**options)) == members
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"n_members": 0}, "n_members"),
+        ({"n_members": 1.5}, "n_members"),
+        ({"n_members": 2, "n_restarts": 2}, "n_restarts=2 do not go together"),
+        ({"n_members": 2, "warm_start": True}, "warm_start=True do not go together"),
+        ({"n_members": 2, "validation_fraction": 0.1}, "validation_fraction=0.1 do not go together"),
+        ({"n_members": 2, "effort": "some"}, "effort"),
+        ({"n_members": 2, "checkpoint": "folder", "random_state": None}, "integer random_state"),
+    ],
+)
+def test_what_members_refuse(options, words, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ConfigurationError, match=words):
+        make(**options).fit(X, Y)
+
+
+def test_a_fit_that_cannot_begin_leaves_an_earlier_one_whole():
+    model = make(n_members=2, max_iter=2).fit(X, Y)
+    before = model.predict(NEW)
+    with pytest.raises(InputError):
+        model.fit(X, np.full(40, np.nan))
+    np.testing.assert_array_equal(model.predict(NEW), before)
+
+
+def test_a_fit_that_ran_away_keeps_its_last_good_parameters():
+    model = make(n_members=2, max_iter=400, learning_rate=1e6, dtype="float32")
+    with pytest.raises(NumericalError, match="last good parameters"):
+        model.fit(X, Y)
+    assert len(model.members_) == 2
+    assert np.isfinite(model.predict(NEW)).all()
+
+
+def test_a_fit_that_failed_before_it_had_parameters_leaves_no_model(monkeypatch):
+    model = make(n_members=2, max_iter=2).fit(X, Y)
+
+    def fails(*args, **kwargs):
+        raise NumericalError("away.")
+
+    monkeypatch.setattr("sodgp.estimator.many.fit", fails)
+    with pytest.raises(NumericalError):
+        model.fit(X, Y)
+    assert not hasattr(model, "model_")
+
+
+def test_a_warm_start_says_that_it_leaves_members_behind():
+    model = make(effort="thorough", max_iter=2).fit(X, Y)
+    model.set_params(warm_start=True)
+    with pytest.warns(SodgpWarning, match="the first of the 4 members"):
+        model.fit(X, Y)
+    assert not hasattr(model, "members_")
+
+
+def test_a_prediction_leaves_the_members_as_they_are(three):
+    model = pickle.loads(pickle.dumps(three))
+    model.members_[0].set_params(n_predict_samples=7)
+    model.predict(NEW)
+    assert model.members_[0].predict_distribution(NEW).n_components == 7
+
+
+def test_memory_is_asked_for_all_members_at_once(three, monkeypatch):
+    asked = []
+    monkeypatch.setattr("sodgp.system.memory.require_memory", lambda needed, *_: asked.append(needed))
+    three.predict_distribution(NEW)
+    assert asked[0] == 32.0 * 3 * 50 * len(NEW)
+
+
+def test_too_little_memory_names_the_members(monkeypatch):
+    monkeypatch.setattr("sodgp.system.memory.available_memory", lambda *_: 1000)
+    with pytest.raises(ResourceError, match="fewer models at once"):
+        make(n_members=2).fit(X, Y)
+    with pytest.raises(ResourceError) as error:
+        make().fit(X, Y)
+    assert "fewer models" not in str(error.value)
+
+
+@pytest.mark.parametrize("inference", ["dsvi", "mean_field", "sghmc"])
+def test_other_methods_have_members_where_asked(inference):
+    more = {"n_posterior_samples": 4, "thinning": 1} if inference == "sghmc" else {}
+    model = DeepGPRegressor(
+        inference=inference, n_layers=2, subset_size=6, max_iter=3, n_members=2, random_state=0, **more
+    ).fit(X, Y)
+    assert np.isfinite(model.predict(NEW)).all()
+    assert len(model.members_) == 2
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"noise": "heteroscedastic"},
+        {"noise": "heavy_tailed"},
+        {"reselect_every": 3},
+        {"subset_size": "auto"},
+        {"dtype": "float32"},
+        {"separate_kernels": True, "predictive_weight": 1.0},
+        {"coupling": "joint"},
+        {"coupling": "marginal"},
+        {"kernel": lambda dims: ScaleKernel(RBFKernel(ard_num_dims=dims))},
+        {"n_layers": 1},
+        {"callbacks": [lambda state: state.iteration >= 5]},
+    ],
+)
+def test_members_go_together_with_other_options(options, tmp_path):
+    model = make(**options, n_members=2).fit(X, Y)
+    mean, std = model.predict(NEW, return_std=True)
+    assert np.isfinite(model.sample_y(NEW, 3)).all()
+    assert (std > 0).all()
+    model.set_params(callbacks=None).save(tmp_path / "m.sodgp")
+    np.testing.assert_array_equal(DeepGPRegressor.load(tmp_path / "m.sodgp").predict(NEW), mean)
+
+
+def test_known_noise_reaches_every_member():
+    model = make(n_members=2, max_iter=3).fit(X, Y, noise_variance=0.04)
+    np.testing.assert_allclose(noise_std(model)[0], 0.2, rtol=1e-6)
+
+
+def test_replicates_bring_their_members():
+    models = [make(n_members=2, max_iter=3, random_state=seed) for seed in range(2)]
+    fit_replicates(models, [(X, Y), (X, -Y)])
+    alone = make(n_members=2, max_iter=3, random_state=1).fit(X, -Y)
+    assert [len(model.members_) for model in models] == [2, 2]
+    np.testing.assert_allclose(models[1].predict(NEW), alone.predict(NEW), rtol=1e-6)
+
+
+def test_an_ensemble_has_single_members():
+    ensemble = DeepGPEnsemble(make(effort="thorough", max_iter=2), n_members=2, random_state=0).fit(X, Y)
+    assert not any(hasattr(member, "members_") for member in ensemble.members_)
+    as_one = make(n_members=2, max_iter=2).fit(X, Y)
+    as_one.members_ = ensemble.members_
+    np.testing.assert_array_equal(ensemble.predict(NEW, return_std=True), as_one.predict(NEW, return_std=True))
+    np.testing.assert_array_equal(ensemble.predict_distribution(NEW).std, as_one.predict_distribution(NEW).std)
+    for one, other in zip(ensemble.predict(NEW, return_cov=True), as_one.predict(NEW, return_cov=True), strict=True):
+        np.testing.assert_array_equal(one, other)
+    np.testing.assert_array_equal(ensemble.sample_y(NEW, 3, 1), as_one.sample_y(NEW, 3, 1))
+    with pytest.raises(InputError, match="not for both"):
+        ensemble.predict(NEW, return_std=True, return_cov=True)
+    with pytest.raises(ConfigurationError, match="one model each"):
+        DeepGPEnsemble(make(n_members=3), n_members=2).fit(X, Y)
+
+
+def test_interrupted_and_resumed_bit_for_bit(tmp_path):
+    expected = make(n_members=2).fit(X, Y).predict(NEW)
+    folder = tmp_path / "run"
+    make(n_members=2, checkpoint=folder, checkpoint_every=3, max_minutes=1e-9).fit(X, Y)
+    again = make(n_members=2, checkpoint=folder, checkpoint_every=3).fit(X, Y, resume=True)
+    np.testing.assert_array_equal(again.predict(NEW), expected)
+    assert again.n_iter_ == 10
+
+
+def test_checkpoints_know_how_many_models_there_are_not_how_it_was_said(tmp_path):
+    short = {"checkpoint": tmp_path, "checkpoint_every": 3}
+    make(**short, max_minutes=1e-9).fit(X, Y)
+    with pytest.raises(CheckpointError, match="models"):
+        make(**short, n_members=2).fit(X, Y, resume=True)
+    assert make(**short, n_members=1).fit(X, Y, resume=True).n_iter_ == 10
+
+
+def test_files(three, tmp_path):
+    frame = pd.DataFrame(X, columns=["a", "b"])
+    model = make(n_members=2, max_iter=3).fit(frame, Y)
+    model.target_names_ = ["height"]
+    for path in (tmp_path / "m.sodgp", tmp_path / "folder"):
+        model.save(path)
+        again = DeepGPRegressor.load(path)
+        np.testing.assert_array_equal(again.predict(frame), model.predict(frame))
+        assert again.n_parameters_ == model.n_parameters_
+        assert len(again.members_) == 2
+        assert again.target_names_.tolist() == ["height"]
+        assert again.feature_names_in_.tolist() == ["a", "b"]
+        assert again.get_params()["n_members"] == 2
+        assert again.random_state == 0
+        assert [m.random_state for m in again.members_] == [m.random_state for m in model.members_]
+    again.fit(frame, Y)
+
+
+def test_files_keep_the_spread_and_older_ones_mix_as_they_did(three, tmp_path):
+    for spread in (None, 0.6):
+        with_spread(three, spread).save(tmp_path / "m.sodgp")
+        again = DeepGPRegressor.load(tmp_path / "m.sodgp")
+        assert again.member_spread == spread
+        np.testing.assert_array_equal(
+            again.predict(NEW, return_std=True), with_spread(three, spread).predict(NEW, return_std=True)
+        )
+    record = read_record(tmp_path / "m.sodgp")
+    for part in (record.info, *record.info["members"]):
+        del part["parameters"]["member_spread"]
+    write_record(tmp_path / "older.sodgp", record)
+    assert DeepGPRegressor.load(tmp_path / "older.sodgp").member_spread == 1.0
+
+
+def test_files_keep_options_that_were_changed_after_the_fit(three, tmp_path):
+    model = pickle.loads(pickle.dumps(three)).set_params(n_predict_samples=5, verbose=0, max_iter=77)
+    model.save(tmp_path / "m.sodgp")
+    again = DeepGPRegressor.load(tmp_path / "m.sodgp")
+    assert again.predict_distribution(NEW).n_components == 15
+    assert again.max_iter == 77
+    refused = [{"n_members": 2}, {"n_members": 3.0, "n_restarts": 2}, {"n_layers": 3}, {"noise": "heteroscedastic"}]
+    refused += [{"warm_start": True}, {"n_restarts": 2}, {"validation_fraction": 0.1}]
+    for change in refused:
+        changed = pickle.loads(pickle.dumps(three)).set_params(**change)
+        with pytest.raises(ModelFileError):
+            changed.save(tmp_path / "n.sodgp")
+        assert changed.predict(NEW).shape == (7,)
+    assert not (tmp_path / "n.sodgp").exists()
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda info: info.update(n_members=2), "n_members"),
+        (lambda info: info.update(members=[]), "members"),
+        (lambda info: info.update(members="all"), "members"),
+        (lambda info: info.update(members=[1, 2, 3]), "members"),
+        (lambda info: info["members"][1].update(input_dim=3), "differ in input_dim"),
+        (lambda info: info["members"][1].pop("parameters"), "parameters"),
+        (lambda info: info["members"][2].update(predict_seed=-1), "member 2"),
+        (lambda info: info["members"][0].update(members=[]), "member 0"),
+        (lambda info: info["parameters"].update(n_members=2), "n_members"),
+        (lambda info: info["parameters"].update(n_layers=7), "n_layers"),
+        (lambda info: info["parameters"].update(warm_start=True), "warm_start"),
+        (lambda info: info["members"][1]["parameters"].update(n_members=5), "member 1"),
+        (lambda info: info["parameters"].update(n_predict_samples=0), "n_predict_samples"),
+        (lambda info: [part["parameters"].update(warm_start=True) for part in (info, *info["members"])], "warm_start"),
+        (lambda info: info.update(target_names=["a", "b"]), "target_names"),
+        (lambda info: info.pop("parameters"), "parameters"),
+    ],
+)
+def test_hostile_files_are_refused(three, tmp_path, change, words):
+    three.save(tmp_path / "m.sodgp")
+    record = read_record(tmp_path / "m.sodgp")
+    change(record.info)
+    write_record(tmp_path / "n.sodgp", record)
+    with pytest.raises(ModelFileError, match=words):
+        DeepGPRegressor.load(tmp_path / "n.sodgp")
+
+
+def test_a_single_model_cannot_say_that_it_has_members(tmp_path):
+    model = make(max_iter=2).fit(X, Y)
+    model.save(tmp_path / "m.sodgp")
+    record = read_record(tmp_path / "m.sodgp")
+    record.info["parameters"]["n_members"] = 3
+    write_record(tmp_path / "n.sodgp", record)
+    with pytest.raises(ModelFileError, match="without members"):
+        DeepGPRegressor.load(tmp_path / "n.sodgp")
+    with pytest.raises(ModelFileError, match="n_members was changed"):
+        model.set_params(n_members=3).save(tmp_path / "o.sodgp")
+
+
+def test_a_file_of_members_is_no_ensemble(three, tmp_path):
+    three.save(tmp_path / "m.sodgp")
+    with pytest.raises(ModelFileError, match=r"Load it with DeepGPRegressor\.load"):
+        DeepGPEnsemble.load(tmp_path / "m.sodgp")
+
+
+def test_folds_of_a_report_have_the_members(three):
+    report = cross_validated(three, X, Y, cv=2)
+    assert report.folds == 2
+    assert report.about["members"] == 3
+
+
+def test_a_report_sees_training_rows_of_every_member(three):
+    own = [set(member.subset_indices_.tolist()) for member in three.members_]
+    elsewhere = sorted((own[1] | own[2]) - own[0])
+    assert shared_rows(three, X[elsewhere]) == (len(elsewhere), len(own[0] | own[1] | own[2]))
+    report = held_out(three, X[elsewhere], Y[elsewhere])
+    assert any("subset are in it" in finding.text for finding in report.findings)
+
+
+def test_botorch_takes_one_member():
+    torch = pytest.importorskip("torch")
+    pytest.importorskip("botorch")
+    from sodgp.integrations.botorch import DeepGPModel
+
+    rows = torch.as_tensor(X[:12]), torch.as_tensor(Y[:12, None])
+    model = DeepGPModel(*rows, estimator=make(effort="thorough", max_iter=2))
+    assert not hasattr(model.estimators[0], "members_")
+    with pytest.raises(ConfigurationError, match="one member"):
+        DeepGPModel(*rows, estimator=make(n_members=2))

@@ -1,0 +1,219 @@
+"""Memory: estimates against PyTorch's own count, chunks that halve, refusals with numbers."""
+
+from __future__ import annotations
+
+import gc
+
+import numpy as np
+import pytest
+import torch
+from numpy.testing import assert_allclose, assert_array_equal
+
+from sodgp import DeepGPEnsemble, DeepGPRegressor
+from sodgp.errors import ResourceError, SodgpError
+from sodgp.estimator import memory_budget as resources
+from sodgp.estimator.many import training_memory
+from sodgp.inference.row_laws import RowsGivenSubset
+from sodgp.inference.sod import SubsetOfData
+from sodgp.system import memory
+
+CPU = torch.device("cpu")
+RNG = np.random.default_rng(0)
+X = RNG.standard_normal((400, 6))
+Y = np.sin(X[:, 0]) + X[:, 1]
+NEW = RNG.standard_normal((500, 6))
+METHODS = {
+    "sod": {"n_layers": 2},
+    "sod-3": {"n_layers": 3},
+    "sod-8": {"n_layers": 8},
+    "predictive": {"n_layers": 3, "predictive_weight": 1.0},
+    "sod-1": {"n_layers": 1},
+    "separate": {"n_layers": 2, "separate_kernels": True},
+    "separate-3": {"n_layers": 3, "separate_kernels": True},
+    "heavy tails": {"n_layers": 2, "noise": "heavy_tailed"},
+    "marginal": {"coupling": "marginal", "n_layers": 3},
+    "joint": {"coupling": "joint", "batch_size": 250, "n_layers": 2},
+    "joint-3": {"coupling": "joint", "batch_size": 150, "n_layers": 3},
+    "joint-4": {"coupling": "joint", "batch_size": 150, "n_layers": 4},
+    "dsvi": {"inference": "dsvi", "n_layers": 2},
+    "svgp": {"inference": "dsvi", "n_layers": 1},
+    "mean_field": {"inference": "mean_field"},
+    "sghmc": {"inference": "sghmc", "n_posterior_samples": 10, "thinning": 1},
+}
+
+
+def make(**options):
+    return DeepGPRegressor(**{"subset_size": 80, "max_iter": 1, "random_state": 0, **options})
+
+
+def peak(action):
+    """Bytes that PyTorch held at once."""
+    gc.collect()  # not in the middle of the action: what earlier tests left behind would count as given back by it
+    with torch.profiler.profile(profile_memory=True, activities=[torch.profiler.ProfilerActivity.CPU]) as profile:
+        action()
+    events = [event for event in profile.profiler.kineto_results.events() if event.name() == "[memory]"]
+    changes = [event.nbytes() for event in sorted(events, key=lambda event: event.start_ns())]
+    held = np.concatenate([[0], np.cumsum(changes)])
+    # Above the lowest point before: what earlier tests left behind may be freed in the meantime.
+    return int((held - np.minimum.accumulate(held)).max())
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_estimates_are_near_what_pytorch_counts(name, monkeypatch):
+    model = make(**METHODS[name])
+    held = peak(lambda: model.fit(X, Y))
+    problem, settings = model._prepare(X, Y)
+    estimate = resources.training_bytes(
+        model._method, problem.architecture, len(X), settings.batch_rows, settings.n_samples
+    )
+    assert 0.6 < estimate / held < 1.7
+    monkeypatch.setattr(resources, "CHUNK_BYTES", 2**34)
+    held = peak(lambda: model.predict(NEW, return_std=True))
+    fixed, per_row = resources.prediction_bytes(model._method, model.model_, model.n_predict_samples)
+    estimate = fixed + len(NEW) * per_row
+    assert 0.6 < estimate / held < 1.7
+    # Means alone take no more, and so the estimate holds for them, too.
+    assert peak(lambda: model.predict(NEW)) < 1.01 * held
+
+
+# ----- how much there is
+
+
+def test_memory_that_is_there_is_known_here():
+    assert 10**7 < memory.available_memory(CPU) < 10**15
+    assert memory.available_memory(torch.device("meta")) is None
+
+
+def test_a_containers_limit_counts(monkeypatch, tmp_path):
+    monkeypatch.setattr(memory, "_CGROUP", tmp_path)
+    unlimited = memory.available_memory(CPU)
+    (tmp_path / "memory.current").write_text("900000\n")
+    (tmp_path / "memory.max").write_text("max\n")
+    assert memory._container_limit() is None
+    (tmp_path / "memory.max").write_text("1000000\n")
+    (tmp_path / "memory.stat").write_text("anon 1\ninactive_file 50000\n")
+    assert memory.available_memory(CPU) == 150_000 < unlimited
+
+
+def test_a_limit_of_the_process_counts():
+    import resource
+
+    before = resource.getrlimit(resource.RLIMIT_AS)
+    resource.setrlimit(resource.RLIMIT_AS, (2**46, before[1]))
+    try:
+        assert 0 < memory._process_limit() < 2**46
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, before)
+
+
+# ----- refusals
+
+
+def test_training_that_does_not_fit_is_refused_with_numbers_and_leaves_an_earlier_fit_whole(monkeypatch):
+    model = make().fit(X, Y)
+    before = model.predict(NEW)
+    with monkeypatch.context() as patch:
+        patch.setattr(memory, "available_memory", lambda device=None: 10**6)
+        with pytest.raises(ResourceError, match=r"needs about 0\.0\d GB .* 0\.00 GB are free.*batch_size") as told:
+            model.fit(X * 2.0, Y)
+        assert told.value.needed > told.value.available == 10**6
+        assert isinstance(told.value, MemoryError)
+        assert isinstance(told.value, SodgpError)
+    assert_array_equal(model.predict(NEW), before)
+
+
+def test_ensembles_count_all_their_members(monkeypatch):
+    model = make()
+    problem, settings = model._prepare(X, Y)
+    sizes = [10**6, 40 * 10**6]
+    monkeypatch.setattr(memory, "available_memory", lambda device=None: sizes[1])
+    with training_memory(model._method, [problem], settings):
+        pass
+    with pytest.raises(ResourceError, match="training 50 models in one program"):
+        DeepGPEnsemble(model, n_members=50).fit(X, Y)
+
+
+def test_predictions_that_do_not_fit_are_refused_with_numbers(monkeypatch):
+    model = make(n_predict_samples=20).fit(X, Y)
+    monkeypatch.setattr(memory, "available_memory", lambda device=None: 10**6)
+    with pytest.raises(ResourceError, match=r"a prediction needs about .*n_predict_samples \(20\)"):
+        model.predict(NEW)
+    with pytest.raises(ResourceError, match=r"mixture of 20 components for 5000 rows.*keeps only two numbers"):
+        model.predict_distribution(np.zeros((5000, 6)))
+    with pytest.raises(ResourceError, match="100 joint samples over 500 rows"):
+        model.sample_y(NEW, 100)
+
+
+def test_little_memory_means_small_chunks(monkeypatch):
+    model = make(n_predict_samples=20).fit(X, Y)
+    whole = model.predict(NEW)
+    sizes = []
+    honest = RowsGivenSubset._arrived
+
+    def noted(self, rows, draws):
+        sizes.append(rows.shape[-2])
+        return honest(self, rows, draws)
+
+    monkeypatch.setattr(RowsGivenSubset, "_arrived", noted)
+    fixed, per_row = resources.prediction_bytes(model._method, model.model_, 20)
+    monkeypatch.setattr(memory, "available_memory", lambda device=None: fixed + 100 * per_row)
+    assert_allclose(model.predict(NEW), whole, rtol=0, atol=1e-12)
+    assert sizes == [50] * 10
+
+
+# ----- memory that runs out all the same
+
+
+def failing(monkeypatch, error, *, above):
+    """Let predictions of more than so many rows run out of memory; returns the sizes that were tried."""
+    tried = []
+    honest = RowsGivenSubset._arrived
+
+    def arrived(self, rows, draws):
+        tried.append(rows.shape[-2])
+        if rows.shape[-2] > above:
+            raise error
+        return honest(self, rows, draws)
+
+    monkeypatch.setattr(RowsGivenSubset, "_arrived", arrived)
+    return tried
+
+
+CUDA = torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20.00 MiB.")
+PLAIN = RuntimeError("[enforce fail at alloc_cpu.cpp:127] . DefaultCPUAllocator: can't allocate memory")
+
+
+@pytest.mark.parametrize("error", [CUDA, PLAIN, MemoryError()], ids=["cuda", "cpu", "python"])
+def test_out_of_memory_in_a_prediction_halves_the_chunk_and_goes_on(monkeypatch, error):
+    model = make(n_predict_samples=5).fit(X, Y)
+    expected = model.predict(NEW, return_std=True)
+    tried = failing(monkeypatch, error, above=100)
+    for ours, theirs in zip(model.predict(NEW, return_std=True), expected, strict=True):
+        assert_allclose(ours, theirs, rtol=0, atol=1e-12)
+    assert tried == [500, 250, 125, 62, 62, 62, 62, 62, 62, 62, 62, 4]
+
+
+def test_a_single_row_that_does_not_fit_is_an_error_with_advice(monkeypatch):
+    model = make(n_predict_samples=5).fit(X, Y)
+    tried = failing(monkeypatch, CUDA, above=0)
+    with pytest.raises(ResourceError, match=r"single row ran out of memory on cpu .*n_predict_samples"):
+        model.predict(NEW[:8])
+    assert tried == [8, 4, 2, 1]
+
+
+def test_other_errors_pass_through(monkeypatch):
+    model = make(n_predict_samples=5).fit(X, Y)
+    failing(monkeypatch, RuntimeError("something else"), above=0)
+    with pytest.raises(RuntimeError, match="something else"):
+        model.predict(NEW)
+
+
+def test_out_of_memory_in_training_says_how_much_it_needs(monkeypatch):
+    def terms(*arguments):
+        raise CUDA
+
+    model = make()
+    monkeypatch.setattr(SubsetOfData, "terms", terms)
+    with pytest.raises(ResourceError, match=r"training ran out of memory on cpu; it needs about .*CUDA out of memory"):
+        model.fit(X, Y)
+    assert not hasattr(model, "model_")
