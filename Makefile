@@ -21,7 +21,7 @@ demo: install
 lint: install
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/lint-imports --no-logo --quiet
+	$(BIN)/lint-imports --no-logo --no-cache
 
 types: install
 	$(BIN)/mypy
