@@ -14,10 +14,10 @@ import torch
 
 from sodgp.data.catalogue import find
 from sodgp.inference.contract import Inference, TrainingSet
-from sodgp.inference.dsvi import DoublyStochastic
+from sodgp.inference.dsvi import DSVI
 from sodgp.inference.mean_field import MeanField
-from sodgp.inference.sghmc import StochasticGradientHMC
-from sodgp.inference.sod import SubsetOfData
+from sodgp.inference.sghmc import SGHMC
+from sodgp.inference.sod import SoD
 from sodgp.model.architecture import Architecture
 from sodgp.model.deep_gp import DeepGP
 
@@ -27,10 +27,10 @@ DATA_SETS, LAYERS = ("boston", "energy", "protein"), (2, 3)
 # The library refuses the mean-field method on large data; here its parameters are only counted.
 METHODS: dict[str, Inference] = {
     "mean-field (Fig. 1a)": MeanField(max_rows=10**9, max_latents=10**12),
-    "DSVI (Fig. 1b)": DoublyStochastic(),
-    "DSVI*": DoublyStochastic(learn_inducing_inputs=False),
-    "SGHMC": StochasticGradientHMC(n_draws=1),
-    "**SoD-VI (Fig. 1c)**": SubsetOfData(),
+    "DSVI (Fig. 1b)": DSVI(),
+    "DSVI*": DSVI(learn_inducing_inputs=False),
+    "SGHMC": SGHMC(n_draws=1),
+    "**SoD-VI (Fig. 1c)**": SoD(),
 }
 PARTS = ("inducing inputs", "q(U) or q(F_S)", "q(Z)", "kernels, noises")
 

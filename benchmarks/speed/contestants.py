@@ -13,8 +13,8 @@ from benchmarks.speed.ours import our_replicated_step, our_step
 from benchmarks.speed.peers import gpytorch_step
 from benchmarks.speed.shapes import Shape
 from sodgp.inference.contract import Inference, TrainingSet
-from sodgp.inference.dsvi import DoublyStochastic
-from sodgp.inference.sod import SubsetOfData
+from sodgp.inference.dsvi import DSVI
+from sodgp.inference.sod import SoD
 
 StepFunction = Callable[[], object]
 Builder = Callable[[Shape, TrainingSet, torch.device], StepFunction]
@@ -51,12 +51,12 @@ class _Method(NamedTuple):
 
 
 _METHODS = {
-    OURS: _Method("SoD ancestral", SubsetOfData(coupling="ancestral")),
-    "sod_marginal": _Method("SoD marginal", SubsetOfData(coupling="marginal")),
-    "sod_predictive": _Method("SoD predictive", SubsetOfData(predictive_weight=1.0)),
+    OURS: _Method("SoD ancestral", SoD(coupling="ancestral")),
+    "sod_marginal": _Method("SoD marginal", SoD(coupling="marginal")),
+    "sod_predictive": _Method("SoD predictive", SoD(predictive_weight=1.0)),
     # What the estimator trains from some hundred rows on.
-    "sod_default": _Method("SoD predictive, kernels apart", SubsetOfData(predictive_weight=1.0), separate_kernels=True),
-    "dsvi": _Method("DSVI", DoublyStochastic()),
+    "sod_default": _Method("SoD predictive, kernels apart", SoD(predictive_weight=1.0), separate_kernels=True),
+    "dsvi": _Method("DSVI", DSVI()),
 }
 _TO_COMPILE = (OURS, "sod_predictive", "sod_default")
 

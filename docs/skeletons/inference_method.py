@@ -17,7 +17,7 @@ from torch.distributions import Normal
 
 from sodgp.inference.contract import Batch, Terms, TrainingSet, with_log_prior
 from sodgp.inference.inducing import inducing_layers
-from sodgp.layers.subset import Points
+from sodgp.layers.contract import Points
 from sodgp.linalg.draws import Draws
 from sodgp.model.architecture import Architecture
 from sodgp.model.deep_gp import DeepGP

@@ -31,8 +31,8 @@ from benchmarks.speed.profile import tally
 from benchmarks.speed.report import disturbances, kernels, markdown, ratios, summary
 from benchmarks.speed.shapes import DEFAULT_SHAPES, SHAPES, synthetic_data
 
-from sodgp.inference.dsvi import DoublyStochastic
-from sodgp.inference.sod import SubsetOfData
+from sodgp.inference.dsvi import DSVI
+from sodgp.inference.sod import SoD
 from sodgp.training.run import Settings, fit
 
 CPU = torch.device("cpu")
@@ -102,7 +102,7 @@ def test_every_contestant_steps(shape):
 
 def test_our_step_is_the_step_of_fit():
     """Same seeds, same parameters after three steps: what is timed is what a user's fit runs."""
-    data, inference = synthetic_data(TINY, CPU), SubsetOfData()
+    data, inference = synthetic_data(TINY, CPU), SoD()
     step = our_step(inference, TINY, data, CPU)
     for _ in range(3):
         step()
@@ -114,7 +114,7 @@ def test_our_step_is_the_step_of_fit():
         torch.testing.assert_close(timed.detach(), trained, rtol=1e-6, atol=1e-8)
 
 
-@pytest.mark.parametrize("inference", [SubsetOfData(), SubsetOfData("marginal"), DoublyStochastic()])
+@pytest.mark.parametrize("inference", [SoD(), SoD("marginal"), DSVI()])
 def test_replicates_step_together(inference):
     step = our_replicated_step(inference, TINY, CPU, replicates=3, captured=False)
     terms = step()

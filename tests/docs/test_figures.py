@@ -10,14 +10,14 @@ import pytest
 import torch
 
 from sodgp.inference.contract import TrainingSet
-from sodgp.inference.dsvi import DoublyStochastic
+from sodgp.inference.dsvi import DSVI
 from sodgp.inference.mean_field import MeanField
-from sodgp.inference.sod import SubsetOfData
+from sodgp.inference.sod import SoD
 from sodgp.model.architecture import Architecture
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
-METHODS = {"mean-field": MeanField(), "DSVI": DoublyStochastic(), "SoD-VI": SubsetOfData()}
+METHODS = {"mean-field": MeanField(), "DSVI": DSVI(), "SoD-VI": SoD()}
 # What the pages show beside the pictures of docs/make_figures.py, and the program that writes it.
 PLOTS = (
     "calibration",

@@ -13,7 +13,7 @@ from sodgp import DeepGPRegressor
 from sodgp.data import step
 from sodgp.errors import ConfigurationError
 from sodgp.inference.contract import Batch, Inference, TrainingSet
-from sodgp.inference.dsvi import DoublyStochastic
+from sodgp.inference.dsvi import DSVI
 from sodgp.layers.means import linear_weights
 from sodgp.linalg.draws import FreshDraws, SharedDraws
 from sodgp.model.architecture import Architecture
@@ -106,7 +106,7 @@ def test_the_objective_is_that_of_dsvi_with_all_weight_on_the_predictive_density
     model = method.build(problem.architecture, data, torch.Generator().manual_seed(0))
     batch = Batch(*(t[None] for t in (data.X_s, data.y_s, data.X_r, data.y_r)), 1.0)
     values = []
-    for inference in (method, DoublyStochastic(predictive_weight=1.0)):
+    for inference in (method, DSVI(predictive_weight=1.0)):
         draws = FreshDraws(torch.Generator().manual_seed(3), 5)
         values.append({name: float(term.detach()) for name, term in inference.terms(model, batch, draws).items()})
     assert values[0] == pytest.approx(values[1], rel=1e-10)

@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 import torch
 from numpy.testing import assert_allclose, assert_array_equal
+from sodgp.inference.row_laws import RowsGivenSubset
 
 from sodgp import DeepGPEnsemble, DeepGPRegressor
 from sodgp.errors import ResourceError, SodgpError
 from sodgp.estimator import memory_budget as resources
 from sodgp.estimator.many import training_memory
-from sodgp.inference.row_laws import RowsGivenSubset
-from sodgp.inference.sod import SubsetOfData
+from sodgp.inference.sod import SoD
 from sodgp.system import memory
 
 CPU = torch.device("cpu")
@@ -213,7 +213,7 @@ def test_out_of_memory_in_training_says_how_much_it_needs(monkeypatch):
         raise CUDA
 
     model = make()
-    monkeypatch.setattr(SubsetOfData, "terms", terms)
+    monkeypatch.setattr(SoD, "terms", terms)
     with pytest.raises(ResourceError, match=r"training ran out of memory on cpu; it needs about .*CUDA out of memory"):
         model.fit(X, Y)
     assert not hasattr(model, "model_")

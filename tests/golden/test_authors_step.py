@@ -8,9 +8,10 @@ import pytest
 import torch
 
 from sodgp.inference.contract import Batch, bound
-from sodgp.inference.sod import SubsetOfData, label_noise
+from sodgp.inference.sod import SoD, label_noise
+from sodgp.layers.contract import Points
 from sodgp.layers.means import HiddenMean
-from sodgp.layers.subset import Points, SubsetLayer
+from sodgp.layers.subset import SubsetLayer
 from sodgp.linalg.cholesky import Jitter
 from sodgp.model.deep_gp import DeepGP
 
@@ -126,7 +127,7 @@ def test_q_hat(golden, model):
 
 @pytest.mark.parametrize("mode", MODES)
 def test_terms_of_the_bound(golden, model, mode):
-    terms = SubsetOfData(coupling=MODES[mode]).terms(model, batch_of(golden), Recorded(golden, mode))
+    terms = SoD(coupling=MODES[mode]).terms(model, batch_of(golden), Recorded(golden, mode))
     close(terms["rest"], golden[f"{mode}.pred_term"])
     close(terms["subset"], golden["lik_term"])
     close(-terms["kl_1"], golden["kl0"])

@@ -14,11 +14,11 @@ from torch.distributions import MultivariateNormal, Normal
 from sodgp import DeepGPRegressor
 from sodgp.errors import ConfigurationError, InputError
 from sodgp.inference.contract import Batch, TrainingSet, bound
-from sodgp.inference.dsvi import DoublyStochastic
+from sodgp.inference.dsvi import DSVI
 from sodgp.inference.mean_field import MeanField
+from sodgp.layers.contract import Points
 from sodgp.layers.inducing import Moments
 from sodgp.layers.latent import expected_squared_error
-from sodgp.layers.subset import Points
 from sodgp.linalg.cholesky import Jitter
 from sodgp.linalg.draws import FreshDraws, SharedDraws
 from sodgp.model.architecture import Architecture, Initialization
@@ -143,7 +143,7 @@ def evidence_by_sampling(model, data, seed, count):
 def test_one_layer_is_dsvi(n_outputs):
     model, data = random_case([], n_outputs=n_outputs, rows=20)
     batch, draws = batch_of(data), FreshDraws(generator(0), 1)
-    ours, theirs = MeanField().terms(model, batch, draws), DoublyStochastic().terms(model, batch, draws)
+    ours, theirs = MeanField().terms(model, batch, draws), DSVI().terms(model, batch, draws)
     assert ours.keys() == theirs.keys()
     for name in ours:
         torch.testing.assert_close(ours[name], theirs[name], rtol=1e-12, atol=1e-12)

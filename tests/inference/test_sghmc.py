@@ -11,7 +11,7 @@ from sklearn.exceptions import NotFittedError
 from sodgp import DeepGPRegressor
 from sodgp.errors import ConfigurationError, SamplerDivergedError
 from sodgp.inference.contract import Batch, TrainingSet, bound
-from sodgp.inference.sghmc import StochasticGradientHMC, flatten, start, transition, unflatten
+from sodgp.inference.sghmc import SGHMC, flatten, start, transition, unflatten
 from sodgp.layers.means import linear_weights
 from sodgp.linalg.draws import FreshDraws, SharedDraws
 from sodgp.model.architecture import Architecture, Initialization
@@ -125,7 +125,7 @@ def constant(max_iter):
 def test_the_posterior_of_the_conjugate_case(batch_rows, step_size):
     """One layer: y ~ N(A'u, V + noise) independently, so p(u | y) is Gaussian in closed form."""
     data = training_set(3)
-    method = StochasticGradientHMC(step_size=step_size, friction=0.1, n_chains=200)
+    method = SGHMC(step_size=step_size, friction=0.1, n_chains=200)
     step = step_for(method, data, batch_rows=batch_rows)
     step.model.requires_grad_(False)
     for _ in range(600):
@@ -151,7 +151,7 @@ def test_the_posterior_of_the_conjugate_case(batch_rows, step_size):
 @pytest.mark.parametrize("hidden", [[], [2], [2, 1]], ids=["1 layer", "2 layers", "3 layers"])
 def test_terms_are_the_log_density_of_data_and_u(hidden):
     data = training_set(5, dims=2)
-    method = StochasticGradientHMC(n_chains=3)
+    method = SGHMC(n_chains=3)
     model = method.build(architecture(data, hidden), data, generator(0))
     u = [0.3 * randn(7 + i, 3, *layer.q_mean.shape) for i, layer in enumerate(model.layers)]
     batch = Batch(*(t.unsqueeze(0) for t in (data.X_s, data.y_s, data.X_r, data.y_r)), scale=2.0)
@@ -178,7 +178,7 @@ def test_terms_are_the_log_density_of_data_and_u(hidden):
 
 def test_predictions_pair_posterior_draws_and_hidden_draws():
     data = training_set(5, dims=2)
-    method = StochasticGradientHMC(n_draws=4)
+    method = SGHMC(n_draws=4)
     model = method.build(architecture(data, [2]), data, generator(0)).requires_grad_(False)
     size = sum(layer.q_mean.numel() for layer in model.layers)
     keep(model, randn(3, 1, 4, size))
@@ -203,7 +203,7 @@ def test_predictions_pair_posterior_draws_and_hidden_draws():
 
 
 def test_a_replicate_equals_the_single_run():
-    method = StochasticGradientHMC(n_chains=2, n_draws=4, thinning=2, window=5)
+    method = SGHMC(n_chains=2, n_draws=4, thinning=2, window=5)
     sets = [training_set(20 + 2 * r, dims=2) for r in range(2)]
     singles = [step_for(method, data, hidden=[2], seed=10 * r, batch_rows=12) for r, data in enumerate(sets)]
     data = TrainingSet(*(torch.stack([getattr(s, k) for s in sets]) for k in ("X_s", "y_s", "X_r", "y_r")))
@@ -242,7 +242,7 @@ def test_a_sampler_that_runs_away_in_burn_in_is_reported():
 
 
 def test_burn_in_first_tries_smaller_steps():
-    method = StochasticGradientHMC(step_size=8.0)
+    method = SGHMC(step_size=8.0)
     step = step_for(method, training_set(3), max_iter=60)
     (history,) = train(step, step.model, constant(60))
     assert history.rollbacks > 0
@@ -252,7 +252,7 @@ def test_burn_in_first_tries_smaller_steps():
 
 @pytest.mark.parametrize("factor", [300.0, 1e9])
 def test_a_sampler_that_runs_away_after_burn_in(factor):
-    method = StochasticGradientHMC(n_draws=10, thinning=20)
+    method = SGHMC(n_draws=10, thinning=20)
     step = step_for(method, training_set(3))
     train(step, step.model, constant(100))
     step.model.requires_grad_(False)
@@ -338,7 +338,7 @@ def test_bad_options(options, message):
 
 def test_problems_fitted_together_get_their_own_draws_and_diagnostics():
     sets = [training_set(30 + r, dims=2) for r in range(2)]
-    method = StochasticGradientHMC(n_draws=10, thinning=2)
+    method = SGHMC(n_draws=10, thinning=2)
     problems = [Problem(architecture(data, [2]), data, seed) for seed, data in enumerate(sets)]
     settings = Settings(20, 30, 1, 0.01, "constant", torch.device("cpu"))
     together = [model for model, _ in fit(method, problems, settings)]

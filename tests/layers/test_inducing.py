@@ -11,11 +11,11 @@ from torch.distributions import MultivariateNormal, kl_divergence
 
 from sodgp import DeepGPRegressor
 from sodgp.inference.contract import Batch, TrainingSet, bound
-from sodgp.inference.dsvi import DoublyStochastic
+from sodgp.inference.dsvi import DSVI
 from sodgp.inference.inducing import inducing_start
+from sodgp.layers.contract import Points
 from sodgp.layers.inducing import InducingLayer
 from sodgp.layers.means import HiddenMean, linear_weights
-from sodgp.layers.subset import Points
 from sodgp.linalg.cholesky import Jitter
 from sodgp.linalg.draws import FreshDraws
 from sodgp.model.architecture import Architecture
@@ -279,7 +279,7 @@ class Objective(torch.nn.Module):
 
     def forward(self):
         draws = FreshDraws(generator(20), 2)
-        return torch.stack(list(DoublyStochastic().terms(self.model, self.batch, draws).values()))
+        return torch.stack(list(DSVI().terms(self.model, self.batch, draws).values()))
 
 
 def batch_of(X, y, scale=1.0):
@@ -324,10 +324,10 @@ def test_every_replicate_is_the_single_model_with_its_parameters():
     stack = small_model(torch.Size([n_replicates]))
     X, y = randn(40, n_replicates, 1, 5, D_IN), randn(41, n_replicates, 1, 5, 1)
     draws = FreshDraws([generator(42 + r) for r in range(n_replicates)], 4)
-    ours = DoublyStochastic().terms(stack, batch_of(X, y), draws)
+    ours = DSVI().terms(stack, batch_of(X, y), draws)
     bound(ours).sum().backward()
     draws = FreshDraws([generator(42 + r) for r in range(n_replicates)], 4)
-    predicted = DoublyStochastic().predict_joint(stack, X, y, X, draws)
+    predicted = DSVI().predict_joint(stack, X, y, X, draws)
     for r in range(n_replicates):
         single = small_model()
         with torch.no_grad():
@@ -335,14 +335,14 @@ def test_every_replicate_is_the_single_model_with_its_parameters():
                 together = dict([*stack.named_parameters(), *stack.named_buffers()])[name]
                 if together.shape != tensor.shape:
                     tensor.copy_(together[r].reshape(tensor.shape))
-        theirs = DoublyStochastic().terms(single, batch_of(X[r], y[r]), FreshDraws(generator(42 + r), 4))
+        theirs = DSVI().terms(single, batch_of(X[r], y[r]), FreshDraws(generator(42 + r), 4))
         for name in theirs:
             assert ours[name].shape == (n_replicates,)
             close(ours[name][r], theirs[name])
         bound(theirs).backward()
         for name, parameter in single.named_parameters():
             close(stack.get_parameter(name).grad[r].reshape(parameter.shape), parameter.grad, 1e-9)
-        alone = DoublyStochastic().predict_joint(single, X[r], y[r], X[r], FreshDraws(generator(42 + r), 4))
+        alone = DSVI().predict_joint(single, X[r], y[r], X[r], FreshDraws(generator(42 + r), 4))
         for a, b in zip(predicted, alone, strict=True):
             close(a[r], b)
         assert single.n_parameters == stack.n_parameters
@@ -363,7 +363,7 @@ def architecture(X, widths, size, **options):
 def test_k_means_centres_are_carried_through_the_linear_means():
     X = randn(50, 60, 4)
     design = architecture(X, [3, 3, 5], 7)
-    model = DoublyStochastic().build(design, training_set(X), generator(1))
+    model = DSVI().build(design, training_set(X), generator(1))
     Z = KMeans().centres(X, 7, generator(1))
     for layer, W in zip(model.layers, [*design.mean_weights, None], strict=True):
         close(layer.inducing_inputs.detach(), Z)
@@ -377,9 +377,7 @@ def test_zero_means_do_not_put_all_inducing_inputs_on_one_point():
     X = randn(50, 60, 4)
     linear = architecture(X, [3, 2], 7)
     zero = replace(linear, mean_weights=[torch.zeros_like(W) for W in linear.mean_weights])
-    ours, theirs = (
-        DoublyStochastic(learn_inducing_inputs=False).build(a, training_set(X), generator(1)) for a in (zero, linear)
-    )
+    ours, theirs = (DSVI(learn_inducing_inputs=False).build(a, training_set(X), generator(1)) for a in (zero, linear))
     for a, b in zip(ours.layers, theirs.layers, strict=True):
         close(a.inducing_inputs, b.inducing_inputs)
         assert float(torch.pdist(a.inducing_inputs).min()) > 1e-2
@@ -394,7 +392,7 @@ def test_every_replicate_starts_at_its_own_data(is_linear):
     if not is_linear:
         weights = [torch.zeros_like(W) for W in weights]
     together = replace(singles[0], mean_weights=weights, replicates=torch.Size([2]))
-    model = DoublyStochastic().build(together, training_set(X), generator(3))
+    model = DSVI().build(together, training_set(X), generator(3))
     source = generator(3)
     for r in range(2):
         Z = KMeans().centres(X[r], 5, source)
@@ -411,12 +409,12 @@ def test_where_rows_are_as_many_as_inducing_inputs_they_are_the_start():
 def test_fewer_distinct_rows_than_inducing_inputs():
     X = randn(53, 4, 3)
     rows = X[torch.arange(20) % 4]
-    model = DoublyStochastic().build(architecture(X, [2], 10), training_set(rows), generator(0))
+    model = DSVI().build(architecture(X, [2], 10), training_set(rows), generator(0))
     Z = model.layers[0].inducing_inputs.detach()
     assert torch.equal(Z[:4], X)
     assert float((Z - X[torch.arange(10) % 4]).abs().max()) < 0.01
     assert float(torch.pdist(Z).min()) > 0.0
-    value = bound(DoublyStochastic().terms(model, batch_of(rows[None], rows[None, :, :1]), FreshDraws(generator(0), 2)))
+    value = bound(DSVI().terms(model, batch_of(rows[None], rows[None, :, :1]), FreshDraws(generator(0), 2)))
     assert bool(torch.isfinite(value))
 
 
@@ -429,7 +427,7 @@ def test_constant_columns_and_a_single_distinct_row():
 
 def test_without_data_there_is_only_room():
     design = Architecture(3, 1, 5, [torch.eye(3, dtype=torch.float64)])
-    model = DoublyStochastic().build(design, None, generator(0))
+    model = DSVI().build(design, None, generator(0))
     assert [tuple(layer.inducing_inputs.shape) for layer in model.layers] == [(5, 3), (5, 3)]
 
 

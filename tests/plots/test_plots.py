@@ -98,7 +98,7 @@ def test_hidden_layers(model, ax):
 
 @pytest.mark.parametrize("options", [{"coupling": "marginal"}, {"coupling": "joint"}, {"inference": "dsvi"}])
 def test_hidden_draws_are_those_that_predictions_use(options):
-    from sodgp.layers.subset import Points
+    from sodgp.layers.contract import Points
     from sodgp.linalg.draws import SharedDraws
 
     model = DeepGPRegressor(max_iter=3, subset_size=8, random_state=0, **options).fit(x[:, None], np.sign(x))

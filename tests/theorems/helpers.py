@@ -8,9 +8,10 @@ from gpytorch.kernels import MaternKernel, RBFKernel, ScaleKernel
 from torch.distributions import MultivariateNormal, Normal, kl_divergence
 
 from sodgp.inference.contract import Batch, bound
-from sodgp.inference.sod import SubsetOfData
+from sodgp.inference.sod import SoD
+from sodgp.layers.contract import Points
 from sodgp.layers.means import HiddenMean
-from sodgp.layers.subset import Points, SubsetLayer
+from sodgp.layers.subset import SubsetLayer
 from sodgp.linalg.cholesky import Jitter
 from sodgp.linalg.draws import FreshDraws
 from sodgp.model.deep_gp import DeepGP
@@ -115,7 +116,7 @@ def everything(batch):
 
 
 def value(model, batch, draws, coupling="ancestral"):
-    return bound(SubsetOfData(coupling).terms(model, batch, draws))
+    return bound(SoD(coupling).terms(model, batch, draws))
 
 
 @torch.no_grad()

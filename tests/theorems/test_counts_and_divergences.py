@@ -5,7 +5,7 @@ import torch
 from helpers import FAMILIES, build, data, fresh, prior, q_of_subset, randn, randomise
 from torch.distributions import MultivariateNormal, kl_divergence
 
-from sodgp.layers.subset import Points
+from sodgp.layers.contract import Points
 
 
 @pytest.mark.parametrize(("columns", "count"), [(13, 35_785), (8, 22_535)])

@@ -14,21 +14,21 @@ from helpers import NONE, by_hand, fresh, generator, matern12, maximise, randn, 
 from torch.distributions import MultivariateNormal
 
 from sodgp.inference.contract import Batch, TrainingSet, bound
-from sodgp.inference.dsvi import DoublyStochastic, collapsed_bound
+from sodgp.inference.dsvi import DSVI, collapsed_bound
 from sodgp.inference.mean_field import MeanField
-from sodgp.inference.sghmc import StochasticGradientHMC
-from sodgp.inference.sod import SubsetOfData
+from sodgp.inference.sghmc import SGHMC
+from sodgp.inference.sod import SoD
+from sodgp.layers.contract import Points
 from sodgp.layers.floors import NOISE_FLOOR
 from sodgp.layers.inducing import InducingLayer
 from sodgp.layers.means import HiddenMean
-from sodgp.layers.subset import Points
 from sodgp.linalg.cholesky import Jitter
 from sodgp.model.architecture import Architecture
 from sodgp.model.deep_gp import DeepGP
 
 # As GPyTorch does it in float64: on K_ZZ and on the variance of every row.
 THEIR_JITTER = Jitter(1e-6, relative=False, on_draws=True)
-METHOD = DoublyStochastic()
+METHOD = DSVI()
 
 
 def close(ours, theirs, tolerance=1e-8):
@@ -467,11 +467,11 @@ def counts(L, M, D, N, P):
 
 
 METHODS = {
-    "SoD": SubsetOfData(),
-    "DSVI": DoublyStochastic(),
-    "DSVI*": DoublyStochastic(learn_inducing_inputs=False),
+    "SoD": SoD(),
+    "DSVI": DSVI(),
+    "DSVI*": DSVI(learn_inducing_inputs=False),
     "mean-field": MeanField(),
-    "SGHMC": StochasticGradientHMC(),
+    "SGHMC": SGHMC(),
 }
 
 

@@ -4,7 +4,7 @@ import pytest
 import torch
 from helpers import COUPLINGS, FAMILIES, build, data, fresh, matern12, randomise, rbf
 
-from sodgp.inference.sod import SubsetOfData
+from sodgp.inference.sod import SoD
 
 
 class Objective(torch.nn.Module):
@@ -12,7 +12,7 @@ class Objective(torch.nn.Module):
 
     def __init__(self, model, batch, coupling):
         super().__init__()
-        self.model, self.batch, self.method = model, batch, SubsetOfData(coupling)
+        self.model, self.batch, self.method = model, batch, SoD(coupling)
 
     def forward(self):
         return torch.stack(list(self.method.terms(self.model, self.batch, fresh(70, 2)).values()))

@@ -6,7 +6,7 @@ import pytest
 import torch
 from helpers import FAMILIES, build, data, everything, fresh, prior, q_of_subset, randomise
 
-from sodgp.layers.subset import Points
+from sodgp.layers.contract import Points
 
 M, R, T = 3, 3, 60_000
 

@@ -10,8 +10,8 @@ from torch.distributions import MultivariateNormal, Normal
 from sodgp import DeepGPRegressor, fit_replicates
 from sodgp.errors import ConfigurationError, InputError, SodgpError
 from sodgp.inference.contract import Batch, TrainingSet, bound
-from sodgp.inference.sod import SubsetOfData, label_noise
-from sodgp.layers.subset import Points
+from sodgp.inference.sod import SoD, label_noise
+from sodgp.layers.contract import Points
 from sodgp.model.architecture import Architecture
 
 M, R, P = 5, 4, 2
@@ -38,7 +38,7 @@ def model_and_batch(family, n_rest, *, known=True, hidden=()):
         known_noise=mean if known else None,
         label_precision=precision[:M] if known else None,
     )
-    method = SubsetOfData()
+    method = SoD()
     model = method.build(architecture, TrainingSet(X[:M], y[:M], X[M:], y[M:], precision[M:]), torch.Generator())
     parts = [t.unsqueeze(0) for t in (X[:M], y[:M], X[M:], y[M:])]
     return method, model, Batch(*parts, 1.0 if n_rest else 0.0, precision[M:].unsqueeze(0)), variances

@@ -24,8 +24,8 @@ from helpers import (
 from torch.distributions import MultivariateNormal, kl_divergence
 
 from sodgp.inference.contract import Batch
-from sodgp.inference.sod import SubsetOfData, label_noise
-from sodgp.layers.subset import Points
+from sodgp.inference.sod import SoD, label_noise
+from sodgp.layers.contract import Points
 from sodgp.linalg.cholesky import Jitter
 
 SIGMA2 = 0.1
@@ -127,7 +127,7 @@ def test_subset_of_all_data_with_q_the_prior_gives_the_exact_evidence(family, li
     K, mean = prior(model.last, batch.X_s[0])
     if family == "paper":
         set_q(model.last, mean, torch.linalg.cholesky(K))
-    terms = SubsetOfData().terms(model, batch, fresh(0))
+    terms = SoD().terms(model, batch, fresh(0))
     assert bool(terms["rest"] == 0.0)
     total = sum(terms.values())
     close(total.detach(), exact_log_evidence(model, batch))
@@ -140,7 +140,7 @@ def test_subset_of_all_data_with_q_the_prior_gives_the_exact_evidence(family, li
 def test_a_deep_model_takes_an_empty_rest(family, coupling):
     batch = whole(3, 4)
     model = randomise(build([2, 2], 2, size=4, family=family), 5)
-    terms = SubsetOfData(coupling).terms(model, batch, fresh(0, 3))
+    terms = SoD(coupling).terms(model, batch, fresh(0, 3))
     assert bool(terms["rest"] == 0.0)
     total = sum(terms.values())
     assert torch.isfinite(total)
@@ -202,7 +202,7 @@ def test_both_families_agree_after_conversion(label, linear):
     whitened = randomise(build([], 2, family="whitened", **options), 8)
     paper = build([], 2, family="paper", **options)
     convert_to_paper(whitened, paper, batch)
-    method = SubsetOfData()
+    method = SoD()
     ours, theirs = (method.terms(model, batch, fresh(0)) for model in (whitened, paper))
     for name in ours:
         close(ours[name], theirs[name])
@@ -217,7 +217,7 @@ def test_both_families_agree_after_conversion(label, linear):
 def test_the_rest_term_is_made_of_the_predictions_at_those_rows(family, coupling):
     batch = data(7, 5, 6, n_outputs=2)
     model = randomise(build([2], 2, size=5, family=family, n_outputs=2, linear=True), 8)
-    method = SubsetOfData(coupling)
+    method = SoD(coupling)
     if coupling == "joint":
         mean, covariance = method.predict_joint(model, batch.X_s, batch.y_s, batch.X_b, fresh(0, 4))
         variance = covariance.diagonal(dim1=-2, dim2=-1).mT
@@ -232,8 +232,8 @@ def test_joint_prediction_has_the_marginals_of_the_plain_one():
     batch = data(7, 5, 6, n_outputs=2)
     model = randomise(build([], 2, size=5, n_outputs=2, linear=True), 8)
     X = randn(9, 1, 4, 2)
-    mean, variance = SubsetOfData().predict(model, batch.X_s, batch.y_s, X, fresh(0))
-    joint_mean, covariance = SubsetOfData().predict_joint(model, batch.X_s, batch.y_s, X, fresh(0))
+    mean, variance = SoD().predict(model, batch.X_s, batch.y_s, X, fresh(0))
+    joint_mean, covariance = SoD().predict_joint(model, batch.X_s, batch.y_s, X, fresh(0))
     close(joint_mean, mean)
     close(covariance.diagonal(dim1=-2, dim2=-1).mT, variance)
 
@@ -247,7 +247,7 @@ def test_prediction_with_q_the_prior_is_the_exact_gp_on_the_subset(family):
     if family == "paper":
         set_q(model.last, mean[:6], torch.linalg.cholesky(K[:6, :6]))
     gain = K[6:, :6] @ torch.linalg.inv(K[:6, :6] + SIGMA2 * torch.eye(6, dtype=torch.float64))
-    ours, covariance = SubsetOfData().predict_joint(model, batch.X_s, batch.y_s, X[None], fresh(0))
+    ours, covariance = SoD().predict_joint(model, batch.X_s, batch.y_s, X[None], fresh(0))
     close(ours[0].detach(), mean[6:] + gain @ (batch.y_s[0] - mean[:6]))
     close(covariance[0, 0].detach(), K[6:, 6:] - gain @ K[:6, 6:])
 

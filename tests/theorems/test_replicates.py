@@ -5,7 +5,7 @@ import torch
 from helpers import COUPLINGS, FAMILIES, build, data, generator, randomise, rbf
 
 from sodgp.inference.contract import Batch
-from sodgp.inference.sod import SubsetOfData
+from sodgp.inference.sod import SoD
 from sodgp.linalg.draws import FreshDraws
 
 N_REPLICATES = 3
@@ -56,7 +56,7 @@ def close(ours, theirs):
 @pytest.mark.parametrize("coupling", COUPLINGS)
 @pytest.mark.parametrize("family", FAMILIES)
 def test_terms_of_every_replicate(family, coupling, hidden):
-    method = SubsetOfData(coupling)
+    method = SoD(coupling)
     singles, batches, stack, together = singles_and_stack(hidden, family)
     ours = method.terms(stack, together, draws_for_all())
     for r, (single, batch) in enumerate(zip(singles, batches, strict=True)):
@@ -71,9 +71,9 @@ def test_terms_of_every_replicate(family, coupling, hidden):
 @pytest.mark.parametrize("family", FAMILIES)
 def test_several_outputs_and_an_own_label_noise(family, label_noise):
     singles, batches, stack, together = singles_and_stack([2], family, label_noise=label_noise, n_outputs=2)
-    ours = SubsetOfData().terms(stack, together, draws_for_all())
+    ours = SoD().terms(stack, together, draws_for_all())
     for r, (single, batch) in enumerate(zip(singles, batches, strict=True)):
-        theirs = SubsetOfData().terms(single, batch, draws_for(r))
+        theirs = SoD().terms(single, batch, draws_for(r))
         for name in theirs:
             close(ours[name][r], theirs[name])
 
@@ -82,7 +82,7 @@ def test_several_outputs_and_an_own_label_noise(family, label_noise):
 @pytest.mark.parametrize("coupling", COUPLINGS)
 @pytest.mark.parametrize("family", FAMILIES)
 def test_gradients_and_predictions_of_every_replicate(family, coupling, kernel):
-    method = SubsetOfData(coupling)
+    method = SoD(coupling)
     singles, batches, stack, together = singles_and_stack([2], family, kernel=kernel)
     sum(method.terms(stack, together, draws_for_all()).values()).sum().backward()
     predict = [method.predict, method.predict_joint]

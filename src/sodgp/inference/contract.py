@@ -4,25 +4,30 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, NamedTuple, Protocol, Self, runtime_checkable
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from sodgp.likelihoods.contract import LikelihoodOptions, Marginals, RowLikelihood
 from sodgp.linalg.draws import Draws
 from sodgp.model.architecture import Architecture
 from sodgp.model.deep_gp import DeepGP
 
+if TYPE_CHECKING:
+    from sodgp.inference.sampler import Sampler
+
 __all__ = [
     "Batch",
     "Inference",
+    "Predictor",
+    "Subset",
     "Terms",
     "TrainingSet",
     "bound",
-    "expected_log_density",
+    "log_density_of_rows",
     "mixture_log_density",
-    "total_log_density",
     "with_log_prior",
 ]
 
@@ -52,7 +57,7 @@ class TrainingSet:
     X_r, y_r : Tensor of shape [*replicates, N - M, D] and [*replicates, N - M, P]
     precision_r : Tensor of shape [*replicates, N - M, P], optional
         Where the noise of every row is known: the likelihood's noise variance over that of the row. Those of the
-        subset are the last layer's `label_precision`.
+        subset are in the likelihood.
 
     Examples
     --------
@@ -114,20 +119,62 @@ class Batch(NamedTuple):
     precision_b: Tensor | None = None
 
 
+class Subset(NamedTuple):
+    """Inputs [M, D] and targets [M, P] of a subset, in scaled units."""
+
+    X: Tensor
+    y: Tensor
+
+
+Parameters = list[tuple[Tensor, Tensor]]
+"""``q_mean`` [M, D] and ``q_factor`` [D, M, M] of every layer."""
+
+
+@runtime_checkable
+class Predictor(Protocol):
+    """Predictions of f under a trained model: what does not depend on the new rows is prepared once.
+
+    Rows X are [..., 1, N, D], in scaled units; `draws` gives the random numbers of the other rows.
+    """
+
+    def mean(self, X: Tensor, draws: Draws) -> Tensor:
+        """The means of `rows` alone, which may cost less."""
+        ...
+
+    def rows(self, X: Tensor, draws: Draws) -> tuple[Tensor, Tensor]:
+        """Mean and variance of f at every row on its own, for each Monte Carlo sample, [..., T or 1, N, P]."""
+        ...
+
+    def joint(self, X: Tensor, draws: Draws) -> tuple[Tensor, Tensor]:
+        """Mean [..., T or 1, N, P] and covariance [..., T or 1, P, N, N] of f over rows that are drawn together."""
+        ...
+
+    def hidden(self, X: Tensor, draws: Draws, layer: int) -> Tensor:
+        """The rows after that many hidden layers, every row drawn on its own, [..., T, N, D]."""
+        ...
+
+    @property
+    def joint_size(self) -> int:
+        """Covariances over all rows, the subset's included, that a joint prediction holds for each sample."""
+        ...
+
+
 @runtime_checkable
 class Inference(Protocol):
-    """The contract of an inference method: one file, pure functions of (model, batch, draws).
+    """The contract of an inference method: a frozen object of its options, and pure functions of them.
 
     Examples
     --------
-    >>> from sodgp.inference.sod import SubsetOfData
-    >>> isinstance(SubsetOfData(), Inference)
-    True
+    >>> from sodgp.inference.sod import SoD
+    >>> from sodgp.likelihoods import HeavyTailed
+    >>> method = SoD(coupling="joint")
+    >>> method.name, method.objective, method.supports(HeavyTailed())
+    ('sod', 'bound', True)
     """
 
     @property
     def name(self) -> str:
-        """As in `DeepGPRegressor(inference=...)`."""
+        """As in ``DeepGPRegressor(inference=...)``."""
         ...
 
     @property
@@ -135,78 +182,174 @@ class Inference(Protocol):
         """Whether a subset of the data is set apart; otherwise all rows are the rest."""
         ...
 
+    @property
+    def unused_options(self) -> tuple[str, ...]:
+        """Arguments of `DeepGPRegressor` that mean nothing for this method."""
+        ...
+
+    @property
+    def objective(self) -> str:
+        """What is maximised: ``"bound"``, ``"predictive"`` or ``"posterior"``."""
+        ...
+
+    @property
+    def can_warm_start(self) -> bool:
+        """Whether training can begin where another fit ended."""
+        ...
+
+    @property
+    def reselect_every(self) -> int | None:
+        """Steps between two choices of the subset; None keeps the first."""
+        ...
+
+    @property
+    def sampler(self) -> Sampler | None:
+        """The method as a sampler; None where parameters are optimised."""
+        ...
+
+    def settled(
+        self,
+        *,
+        n_rows: int,
+        n_layers: int,
+        kernel: object,
+        likelihood: LikelihoodOptions,
+        previous: DeepGP | None = None,
+    ) -> Self:
+        """The method with everything decided that depends on the data.
+
+        Parameters
+        ----------
+        n_rows, n_layers : int
+        kernel : str, function or gpytorch kernel
+            As the user gave it.
+        likelihood : LikelihoodOptions
+        previous : DeepGP, optional
+            The model at which training begins.
+
+        Raises
+        ------
+        ConfigurationError
+            For options that do not go with these.
+        """
+        ...
+
+    def supports(self, likelihood: LikelihoodOptions) -> bool:
+        """Whether the method can train with this likelihood."""
+        ...
+
+    def usual_batch(self, size: int, n_rest: int, least: int) -> int | None:
+        """Rows of the rest in a step, where the user does not say.
+
+        Parameters
+        ----------
+        size, n_rest : int
+            Rows of the subset and outside it.
+        least : int
+            What the chosen effort asks for.
+
+        Returns
+        -------
+        int or None
+            None for the 2,000 rows of the paper, those of the subset counted in.
+        """
+        ...
+
+    def usual_members(self, wanted: int) -> int:
+        """Models that predict together, where the user does not say and the effort wants so many."""
+        ...
+
+    def usual_spread(self, n_members: int) -> float:
+        """Factor by which each member's distribution is shrunk towards its mean in the mixture."""
+        ...
+
     def build(self, architecture: Architecture, data: TrainingSet | None, generator: torch.Generator) -> DeepGP:
-        """A model at its initial values."""
+        """A model at its initial values; without `data` one of the right sizes, about to be given a state."""
         ...
 
     def terms(self, model: DeepGP, batch: Batch, draws: Draws) -> Terms:
         """Named terms whose sum is maximised, each of shape [*replicates]."""
         ...
 
-    def predict(self, model: DeepGP, X_s: Tensor, y_s: Tensor, X: Tensor, draws: Draws) -> tuple[Tensor, Tensor]:
-        """Mean and variance of f at X for every Monte Carlo sample, each [*replicates, T, N, P]."""
+    def predictor(self, model: DeepGP, X_s: Tensor, y_s: Tensor, draws: Draws) -> Predictor:
+        """Predictions of f, prepared for the subset X_s [..., 1, M, D] and y_s with the numbers of `draws` for it."""
         ...
 
-    def predict_joint(self, model: DeepGP, X_s: Tensor, y_s: Tensor, X: Tensor, draws: Draws) -> tuple[Tensor, Tensor]:
-        """Mean [..., T, N, P] and covariance [..., T, P, N, N] of f at X, drawn jointly through the layers."""
+    def samples_differ(self, model: DeepGP) -> bool:
+        """Whether the Monte Carlo samples of f have distributions of their own; in a plain GP one stands for all."""
+        ...
+
+    def state_shapes(self, size: int, width: int) -> dict[str, tuple[int, ...]]:
+        """Names and shapes of the tensors of q in a layer of that width."""
+        ...
+
+    def carried(
+        self, model: DeepGP, old: Subset, new: Subset, kept: Tensor, variances: tuple[Tensor, Tensor] | None = None
+    ) -> dict[str, Parameters]:
+        """Variants of q for another subset that say what the model says now; none where q belongs to no rows.
+
+        Parameters
+        ----------
+        model : DeepGP
+            Without replicates.
+        old, new : Subset
+        kept : Tensor of shape [M'], int64
+            For every row of `new` its position in `old`, or -1.
+        variances : pair of Tensor of shape [M or 1, P] and [M' or 1, P], optional
+            Noise variances of the labels; None is the model's own, for all rows.
+        """
+        ...
+
+    def label_variances(self, model: DeepGP, X: Tensor) -> Tensor:
+        """Noise variances that q takes the labels of a subset X [M, D] in with, [M or 1, P]."""
+        ...
+
+    def training_numbers(self, architecture: Architecture, n_rows: int, batch_rows: int, n_samples: int) -> float:
+        """How many numbers training holds at once, the data not counted."""
+        ...
+
+    def prediction_numbers(self, model: DeepGP, n_samples: int) -> tuple[float, float]:
+        """How many numbers a prediction holds: whatever the number of rows, and for every row of a chunk."""
+        ...
+
+    @property
+    def prepares_once(self) -> bool:
+        """Whether a predictor does its work once, and not again for every chunk of rows."""
         ...
 
 
-def expected_log_density(y: Tensor, mean: Tensor, variance: Tensor, noise_variance: Tensor) -> Tensor:
-    """E log N(y; f, noise) for f ~ N(mean, variance), elementwise.
+def log_density_of_rows(p: RowLikelihood, y: Tensor, f: Marginals, predictive_weight: float = 0.0) -> Tensor:
+    """What rows contribute to the objective, summed over rows and outputs, [*replicates].
+
+    With gamma the weight::
+
+        sum_n  (1 - gamma) E[log p(y_n | f_n)]  +  gamma log 1/T sum_t E_t[p(y_n | f_n)]
 
     Parameters
     ----------
-    y, mean, variance : Tensor of shape [..., N, P]
-    noise_variance : Tensor of shape [..., 1, P] or broadcastable
-
-    Examples
-    --------
-    >>> zero, one = torch.zeros(3, 1), torch.ones(3, 1)
-    >>> expected_log_density(zero, zero, one, one)[0].item()  # -0.5 (log 2 pi + 1)
-    -1.4189...
-    """
-    return -0.5 * (math.log(2.0 * math.pi) + noise_variance.log() + ((y - mean).square() + variance) / noise_variance)
-
-
-def total_log_density(y: Tensor, mean: Tensor, total_variance: Tensor, noise_variance: Tensor) -> Tensor:
-    """The same, summed over rows and outputs and averaged over the Monte Carlo samples, [*replicates].
-
-    Parameters
-    ----------
-    y, mean : Tensor of shape [..., 1 or T, N, P] and [..., T, N, P]
-    total_variance : Tensor of shape [..., T, 1, P]
-        Variances summed over rows.
-    noise_variance : Tensor of shape [..., 1, 1, P]
-
-    Examples
-    --------
-    >>> y, noise = torch.zeros(1, 3, 1), torch.ones(1, 1, 1)
-    >>> total_log_density(y, y, torch.full((1, 1, 1), 3.0), noise).item()  # three times -1.4189
-    -4.2568...
-    """
-    squares = (y - mean).square().sum(-2, keepdim=True) + total_variance
-    constant = y.shape[-2] * (math.log(2.0 * math.pi) + noise_variance.log())
-    return (-0.5 * (constant + squares / noise_variance)).sum((-2, -1)).mean(-1)
-
-
-def mixture_log_density(y: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
-    """Log of the mixture over Monte Carlo samples, 1/T sum_t N(y; mean_t, variance_t), summed over rows and outputs.
-
-    Parameters
-    ----------
+    p : RowLikelihood
     y : Tensor of shape [..., 1, N, P]
-    mean, variance : Tensor of shape [..., T, N, P]
-        Of the observations: noise included.
+    f : Marginals
+    predictive_weight : float
+        0 gives a term of a lower bound, 1 the log predictive density, which is what is scored and no bound.
+    """
+    if not predictive_weight:
+        return p.expected_log_density(y, f)
+    predictive = mixture_log_density(p.log_predictive_density(y, *f.rows())).sum((-2, -1))
+    if predictive_weight == 1.0:
+        return predictive
+    return torch.lerp(p.expected_log_density(y, f), predictive, predictive_weight)
+
+
+def mixture_log_density(values: Tensor) -> Tensor:
+    """Log of the mean density over Monte Carlo samples, [..., T, N, P] -> [..., N, P].
 
     Examples
     --------
-    >>> y, mean = torch.zeros(1, 3, 1), torch.zeros(10, 3, 1)
-    >>> mixture_log_density(y, mean, torch.ones(10, 3, 1)).item()  # three times log N(0; 0, 1)
-    -2.7568...
+    >>> mixture_log_density(torch.zeros(10, 3, 1)).flatten()
+    tensor([0., 0., 0.])
     """
-    values = -0.5 * (math.log(2.0 * math.pi) + variance.log() + (y - mean).square() / variance)
-    return (values.logsumexp(-3) - math.log(values.shape[-3])).sum((-2, -1))
+    return values.logsumexp(-3) - math.log(values.shape[-3])
 
 
 def with_log_prior(terms: Terms, model: DeepGP) -> Terms:
@@ -215,8 +358,8 @@ def with_log_prior(terms: Terms, model: DeepGP) -> Terms:
     Examples
     --------
     >>> from sodgp.model.architecture import Architecture
-    >>> from sodgp.inference.sod import SubsetOfData
-    >>> model = SubsetOfData().build(Architecture(1, 1, 5, []), None, torch.Generator())
+    >>> from sodgp.inference.sod import SoD
+    >>> model = SoD().build(Architecture(1, 1, 5, []), None, torch.Generator())
     >>> with_log_prior({"rest": torch.zeros(())}, model)  # no priors, nothing added
     {'rest': tensor(0.)}
     """

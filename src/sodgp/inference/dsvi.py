@@ -7,35 +7,30 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import ClassVar, cast
 
 import torch
 from gpytorch.kernels import Kernel
 from jaxtyping import Float
 from torch import Tensor
 
-from sodgp.inference.contract import (
-    Batch,
-    Terms,
-    TrainingSet,
-    expected_log_density,
-    mixture_log_density,
-    total_log_density,
-    with_log_prior,
-)
-from sodgp.inference.inducing import inducing_layers
+from sodgp.inference.contract import Batch, Terms, TrainingSet, log_density_of_rows, with_log_prior
+from sodgp.inference.inducing import InducingMethod, inducing_layers
 from sodgp.layers.conditional import condition
-from sodgp.layers.subset import Points
+from sodgp.layers.contract import Points
+from sodgp.layers.inducing import InducingLayer, InducingMarginals
 from sodgp.linalg.cholesky import Jitter, cholesky, log_diagonal
 from sodgp.linalg.draws import Draws
 from sodgp.model.architecture import Architecture
 from sodgp.model.deep_gp import DeepGP
+from sodgp.system.validation import check_flag, check_share
 
-__all__ = ["DoublyStochastic", "collapsed_bound"]
+__all__ = ["DSVI", "collapsed_bound"]
 
 
 @dataclass(frozen=True)
-class DoublyStochastic:
-    """The bound of eq. (dsviDGPVarPost)'s posterior, with all N rows as data.
+class DSVI(InducingMethod):
+    """Doubly stochastic variational inference: the bound of eq. (dsviDGPVarPost)'s posterior, with all rows as data.
 
     With B rows of the data, and T samples of f^1 .. f^(L-1) behind the expectation::
 
@@ -49,14 +44,14 @@ class DoublyStochastic:
     learn_inducing_inputs : bool
         False keeps the inducing inputs where they start: DSVI*.
     predictive_weight : float
-        As in `sodgp.inference.sod.SubsetOfData`, here for all rows.
+        Weight of the log predictive density in place of the expected log density, as of `SoD`, here for all rows.
 
     Examples
     --------
     >>> from sodgp.linalg.draws import FreshDraws
     >>> X = torch.linspace(-1, 1, 20, dtype=torch.float64)[:, None]
     >>> architecture = Architecture(1, 1, 5, [torch.eye(1, dtype=torch.float64)])
-    >>> data, method = TrainingSet(X[:0], X[:0], X, X.sign()), DoublyStochastic()
+    >>> data, method = TrainingSet(X[:0], X[:0], X, X.sign()), DSVI()
     >>> model = method.build(architecture, data, torch.Generator().manual_seed(0))
     >>> batch = Batch(*(t[None] for t in (data.X_s, data.y_s, data.X_r, data.y_r)), scale=1.0)
     >>> list(method.terms(model, batch, FreshDraws(torch.Generator().manual_seed(0), n_samples=10)))
@@ -65,48 +60,38 @@ class DoublyStochastic:
 
     learn_inducing_inputs: bool = True
     predictive_weight: float = 0.0
-    name: str = "dsvi"
-    uses_subset: bool = False
+
+    name: ClassVar[str] = "dsvi"
+    can_warm_start: ClassVar[bool] = True
+    unused_options: ClassVar[tuple[str, ...]] = ("subset",)
+
+    def __post_init__(self) -> None:
+        check_flag("learn_inducing_inputs", self.learn_inducing_inputs)
+        check_share("predictive_weight", self.predictive_weight)
+
+    @property
+    def objective(self) -> str:
+        """``"predictive"`` where the predictive density has a weight."""
+        return "predictive" if self.predictive_weight else "bound"
 
     def build(self, architecture: Architecture, data: TrainingSet | None, generator: torch.Generator) -> DeepGP:
         """A model at its initial values; inducing inputs by k-means, carried through the linear means."""
         layers = inducing_layers(
             architecture, data, generator, learn_inducing_inputs=self.learn_inducing_inputs, is_point=False
         )
-        return DeepGP(
-            layers,
-            n_outputs=architecture.n_outputs,
-            noise_variance=architecture.initialization.noise_variance,
-            replicates=architecture.replicates,
-        )
+        return DeepGP(layers, architecture.build_likelihood(), replicates=architecture.replicates)
 
     def terms(self, model: DeepGP, batch: Batch, draws: Draws) -> Terms:
         """Expected log density and one KL for each layer, each of shape [*replicates]."""
         points, kls = model.propagate(Points(batch.X_s, batch.X_b), draws, "marginal")
-        sigma2 = model.noise_variance[..., None, :]
-        if self.predictive_weight:
-            mean, variance = model.last.marginals(points.rest)
-            expected = expected_log_density(batch.y_b, mean, variance, sigma2).sum((-2, -1)).mean(-1)
-            predictive = mixture_log_density(batch.y_b, mean, variance + sigma2)
-            rest = torch.lerp(expected, predictive, self.predictive_weight)
-        else:
-            last = model.last.totals(points.rest)
-            rest = total_log_density(batch.y_b, last.mean, last.variance, sigma2)
-        terms = {"rest": batch.scale * rest}
+        last = cast(InducingLayer, model.last)
+        _, p_b = model.likelihood.at(batch.X_s, batch.X_b, draws)
+        f = InducingMarginals(last, points.rest)
+        terms = {"rest": batch.scale * log_density_of_rows(p_b, batch.y_b, f, self.predictive_weight)}
         # Not |=, which the compiler of PyTorch 2.6 cannot follow.
         terms.update({f"kl_{layer}": -kl.mean(-1) for layer, kl in enumerate(kls, start=1)})
-        terms["kl_last"] = -model.last.kl().mean(-1)
+        terms["kl_last"] = -last.kl().mean(-1)
         return with_log_prior(terms, model)
-
-    def predict(self, model: DeepGP, X_s: Tensor, y_s: Tensor, X: Tensor, draws: Draws) -> tuple[Tensor, Tensor]:
-        """One Gaussian for each sample of the layers below; `X_s` and `y_s` are not used."""
-        points, _ = model.propagate(Points(X_s, X), draws, "marginal")
-        return model.last.marginals(points.rest)
-
-    def predict_joint(self, model: DeepGP, X_s: Tensor, y_s: Tensor, X: Tensor, draws: Draws) -> tuple[Tensor, Tensor]:
-        """Mean [..., T, N, P] and covariance [..., T, P, N, N] of f at X, drawn jointly through the layers."""
-        points, _ = model.propagate(Points(X_s, X), draws, "joint")
-        return model.last.joint_moments(points.rest)
 
 
 def collapsed_bound(

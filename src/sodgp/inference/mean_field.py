@@ -4,29 +4,30 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import ClassVar, cast
 
 import torch
 from torch import Tensor
 
 from sodgp.errors import InputError
 from sodgp.inference.contract import Batch, Terms, TrainingSet, with_log_prior
-from sodgp.inference.inducing import inducing_start, linear_path
+from sodgp.inference.footprint import GROUP, training_numbers
+from sodgp.inference.inducing import InducingMethod, inducing_start, linear_path
 from sodgp.layers.inducing import InducingLayer, Moments
 from sodgp.layers.latent import LatentLayer, expected_squared_error
 from sodgp.layers.psi import psi1, rbf_of
-from sodgp.layers.subset import Points
 from sodgp.linalg.draws import Draws
 from sodgp.linalg.factor import factorise
 from sodgp.model.architecture import Architecture
 from sodgp.model.deep_gp import DeepGP
+from sodgp.system.validation import check_integer, check_positive
 
 __all__ = ["MeanField"]
 
 
 @dataclass(frozen=True)
-class MeanField:
-    """The bound of eq. (damianouVarPost)'s posterior, prod_l p(F^l | U^l, Z^(l-1)) q(U^l) q(Z^l).
+class MeanField(InducingMethod):
+    """Mean-field deep GP: the bound of eq. (damianouVarPost)'s posterior, prod_l p(F^l | U^l, Z^(l-1)) q(U^l) q(Z^l).
 
     With Z^0 = X::
 
@@ -60,8 +61,15 @@ class MeanField:
     latent_variance: float = 0.01
     max_rows: int = 5_000
     max_latents: int = 1_000_000
-    name: str = "mean_field"
-    uses_subset: bool = False
+
+    name: ClassVar[str] = "mean_field"
+    # The bound is closed over all rows: neither batches nor training samples.
+    unused_options: ClassVar[tuple[str, ...]] = ("subset", "n_samples", "batch_size")
+
+    def __post_init__(self) -> None:
+        check_positive("latent_variance", self.latent_variance)
+        check_integer("max_rows", self.max_rows, minimum=1)
+        check_integer("max_latents", self.max_latents, minimum=1)
 
     def build(self, architecture: Architecture, data: TrainingSet | None, generator: torch.Generator) -> DeepGP:
         """A model at its initial values.
@@ -115,12 +123,11 @@ class MeanField:
             index=len(layers) + 1,
             replicates=replicates,
         )
-        return DeepGP(
-            [*layers, last],
-            n_outputs=architecture.n_outputs,
-            noise_variance=start.noise_variance,
-            replicates=replicates,
-        )
+        return DeepGP([*layers, last], architecture.build_likelihood(), replicates=replicates)
+
+    def usual_batch(self, size: int, n_rest: int, least: int) -> int:
+        """All rows."""
+        return n_rest
 
     def terms(self, model: DeepGP, batch: Batch, draws: Draws) -> Terms:
         """Named terms of the bound, each of shape [*replicates]; closed, so `draws` is not used.
@@ -133,8 +140,7 @@ class MeanField:
         inputs: Tensor | Moments = batch.X_b
         n_rows = batch.X_b.shape[-2]
         hidden: Terms = {}
-        layers: list[Any] = list(model.layers)[:-1]
-        for index, layer in enumerate(layers, start=1):
+        for index, layer in enumerate(cast("list[LatentLayer]", model.hidden), start=1):
             target = layer.latent.moments
             if target.mean.shape[-2] != n_rows:
                 raise InputError(
@@ -146,19 +152,15 @@ class MeanField:
             hidden[f"entropy_{index}"] = layer.latent.entropy()
             hidden[f"kl_{index}"] = -layer.kl().squeeze(-1)
             inputs = target
-        error = expected_squared_error(model.last, inputs, Moments(batch.y_b, torch.zeros_like(batch.y_b)))
+        last = cast(InducingLayer, model.last)
+        error = expected_squared_error(last, inputs, Moments(batch.y_b, torch.zeros_like(batch.y_b)))
         rest = batch.scale * _log_density(error, model.noise_variance, n_rows)
-        return with_log_prior({"rest": rest, **hidden, "kl_last": -model.last.kl().squeeze(-1)}, model)
+        return with_log_prior({"rest": rest, **hidden, "kl_last": -last.kl().squeeze(-1)}, model)
 
-    def predict(self, model: DeepGP, X_s: Tensor, y_s: Tensor, X: Tensor, draws: Draws) -> tuple[Tensor, Tensor]:
-        """One Gaussian for each sample of z^1 .. z^(L-1) at the new rows; `X_s` and `y_s` are not used."""
-        points, _ = model.propagate(Points(X_s, X), draws, "marginal")
-        return model.last.marginals(points.rest)
-
-    def predict_joint(self, model: DeepGP, X_s: Tensor, y_s: Tensor, X: Tensor, draws: Draws) -> tuple[Tensor, Tensor]:
-        """Mean [..., T, N, P] and covariance [..., T, P, N, N] of f at X, drawn jointly through the layers."""
-        points, _ = model.propagate(Points(X_s, X), draws, "joint")
-        return model.last.joint_moments(points.rest)
+    def training_numbers(self, architecture: Architecture, n_rows: int, batch_rows: int, n_samples: int) -> float:
+        """As of the contract, without samples, and with psi statistics of all rows."""
+        scratch = 2.0 * min(n_rows * architecture.size**2 / 2, GROUP)
+        return training_numbers(architecture, batch_rows, 1, scratch=scratch)
 
     def _refuse_size(self, n_rows: int, widths: list[int]) -> None:
         latents = 2 * n_rows * sum(widths)

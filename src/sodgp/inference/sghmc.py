@@ -14,141 +14,35 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import ClassVar, cast
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from sodgp.inference.contract import Batch, Terms, TrainingSet, with_log_prior
-from sodgp.inference.inducing import inducing_layers
-from sodgp.layers.subset import Points
+from sodgp.errors import ConfigurationError
+from sodgp.inference.contract import Batch, Predictor, Terms, TrainingSet, with_log_prior
+from sodgp.inference.inducing import InducingMethod, inducing_layers
+from sodgp.inference.sampler import Sampler, SamplerInfo, SamplerState, flatten, unflatten
+from sodgp.layers.contract import Points
+from sodgp.layers.inducing import InducingLayer
 from sodgp.linalg.draws import Draws
 from sodgp.model.architecture import Architecture
 from sodgp.model.deep_gp import DeepGP
+from sodgp.system.validation import check_flag, check_integer, check_positive
 
-__all__ = ["StochasticGradientHMC"]
+__all__ = ["SGHMC"]
 
 # In whitened coordinates the prior is N(0, 1): only a sampler that runs away gets this far, or moves so far at once.
 LARGEST_POSITION = 1e3
 LARGEST_MOVE = 3.0
 
 
-class SamplerState(NamedTuple):
-    """What the sampler carries from one transition to the next, all of shape [..., C, P].
-
-    Attributes
-    ----------
-    position, momentum : Tensor
-        u, and its change in the last transition.
-    gradient, square, noise : Tensor
-        Moving averages of the gradient, of its square (V_hat), and of its noise: half the squared difference of two
-        gradients in succession, between which the position hardly moves.
-    window : Tensor
-        tau: over how many gradients they average.
-    previous : Tensor
-        The last gradient.
-    """
-
-    position: Tensor
-    momentum: Tensor
-    gradient: Tensor
-    square: Tensor
-    noise: Tensor
-    window: Tensor
-    previous: Tensor
-
-
-class SamplerInfo(NamedTuple):
-    """What a transition says about itself, each of shape [..., C]; nothing depends on it.
-
-    Attributes
-    ----------
-    temperature : Tensor
-        Mean of p^2 over its stationary variance: 1 in equilibrium.
-    noise_share : Tensor
-        Largest share of the injected noise that the gradients' own noise takes the place of.
-    is_sane : Tensor of bool
-        Whether position and momentum are finite and within bounds.
-    """
-
-    temperature: Tensor
-    noise_share: Tensor
-    is_sane: Tensor
-
-
-def start(position: Float[Tensor, "*chains P"]) -> SamplerState:
-    """A sampler at rest, before it has seen a gradient."""
-    zero, one = torch.zeros_like(position), torch.ones_like(position)
-    return SamplerState(position.clone(), zero, zero.clone(), one, zero.clone(), one.clone(), zero.clone())
-
-
-def transition(
-    state: SamplerState,
-    gradient: Float[Tensor, "*chains P"],
-    normal: Float[Tensor, "*chains P"],
-    step_size: Tensor | float,
-    friction: float,
-    *,
-    adapt: bool,
-) -> tuple[SamplerState, SamplerInfo]:
-    """One transition of scale-adapted SGHMC (Springenberg et al. 2016).
-
-    With alpha the friction and V the mean square of every coordinate's gradient::
-
-        p <- (1 - alpha) p - epsilon^2 V^(-1/2) grad U(u) + N(0, 2 epsilon^2 alpha V^(-1/2) - epsilon^4 V^-1 B)
-        u <- u + p
-
-    B is the variance of the gradient's noise, which heats the sampler as injected noise does. Springenberg et al. put V
-    in its place, which counts the posterior's own spread in; the reference program leaves it out. Here it is estimated
-    from gradients in succession: right for independent noise, and up to a share ``noise_share`` too much for batches
-    without replacement, whose noise cancels over a pass. For a Gaussian target the stationary variance of u is then
-    exact up to a factor 1 / (1 - h / (4 - 2 alpha)), where h is epsilon^2 V^(-1/2) times the curvature.
-
-    Parameters
-    ----------
-    state : SamplerState
-    gradient : Tensor of shape [..., C, P]
-        Unbiased estimate of grad U at the position.
-    normal : Tensor of shape [..., C, P]
-        Standard normal numbers.
-    step_size, friction : float
-        epsilon, and alpha, the share of the momentum that is lost in a transition.
-    adapt : bool
-        Tune the moving averages: in burn-in only, since a sampler that goes on tuning leaves its target.
-
-    Returns
-    -------
-    state : SamplerState
-    info : SamplerInfo
-    """
-    mean, square, noise, window, previous = state[2:]
-    if adapt:
-        rate = 1.0 / (window + 1.0)
-        mean = torch.lerp(mean, gradient, rate)
-        square = torch.lerp(square, gradient.square(), rate)
-        noise = torch.lerp(noise, 0.5 * (gradient - previous).square(), rate)
-        # No shorter than the momentum remembers: else V_hat is whatever the last few gradients happened to be.
-        tiny = torch.finfo(square.dtype).tiny
-        window = (1.0 + window * (1.0 - mean.square() / square.clamp_min(tiny))).clamp_min(2.0 / friction)
-        previous = gradient
-    # The whitened prior alone gives a gradient of mean square one, so a smaller V_hat is chance.
-    scale = step_size**2 * square.clamp_min(1.0).rsqrt()
-    injected = 2.0 * friction * scale
-    own = scale.square() * noise
-    momentum = (1.0 - friction) * state.momentum - scale * gradient + (injected - own).clamp_min(0.0).sqrt() * normal
-    position = state.position + momentum
-    info = SamplerInfo(
-        temperature=(1.0 - 0.5 * friction) * (momentum.square() / scale).mean(-1),
-        noise_share=(own / injected).amax(-1),
-        is_sane=((position.abs() < LARGEST_POSITION) & (momentum.abs() < LARGEST_MOVE)).all(-1),
-    )
-    return SamplerState(position, momentum, mean, square, noise, window, previous), info
-
-
 @dataclass(frozen=True)
-class StochasticGradientHMC:
-    """Samples of p(u | y) for the whitened inducing outputs of all layers, hyper-parameters by moving-window MCEM.
+class SGHMC(InducingMethod):
+    """Stochastic gradient Hamiltonian Monte Carlo over the whitened inducing outputs of all layers.
+
+    It samples p(u | y), with hyper-parameters by moving-window MCEM.
 
     The potential, with one draw of the hidden layers given u and all N rows as data::
 
@@ -165,7 +59,7 @@ class StochasticGradientHMC:
         epsilon and alpha of `transition`.
     window : int
         Recent samples of u from which every update of the hyper-parameters takes one.
-    n_draws, thinning : int
+    n_posterior_samples, thinning : int
         Posterior draws that are kept over all chains, and transitions between two of them.
     n_chains : int
         Chains side by side on the sample axis, with the same hyper-parameters.
@@ -174,7 +68,7 @@ class StochasticGradientHMC:
     Examples
     --------
     >>> architecture = Architecture(1, 1, 5, [torch.eye(1, dtype=torch.float64)])
-    >>> model = StochasticGradientHMC(n_draws=20).build(architecture, None, torch.Generator())
+    >>> model = SGHMC(n_posterior_samples=20).build(architecture, None, torch.Generator())
     >>> model.last.posterior_draws.shape
     torch.Size([20, 5, 1])
     """
@@ -182,12 +76,36 @@ class StochasticGradientHMC:
     step_size: float = 0.01
     friction: float = 0.05
     window: int = 100
-    n_draws: int = 100
+    n_posterior_samples: int = 100
     thinning: int = 50
     n_chains: int = 1
     learn_inducing_inputs: bool = True
-    name: str = "sghmc"
-    uses_subset: bool = False
+
+    name: ClassVar[str] = "sghmc"
+    # Every chain takes one hidden sample in a transition, and there is no model to judge before the draws.
+    unused_options: ClassVar[tuple[str, ...]] = ("subset", "n_samples", "validation_fraction")
+
+    def __post_init__(self) -> None:
+        check_positive("step_size", self.step_size)
+        if not 0.0 < check_positive("friction", self.friction) < 1.0:
+            raise ConfigurationError(f"friction must be between 0 and 1, not {self.friction!r}.")
+        for name in ("window", "n_posterior_samples", "thinning", "n_chains"):
+            check_integer(name, getattr(self, name), minimum=1)
+        check_flag("learn_inducing_inputs", self.learn_inducing_inputs)
+        if self.n_posterior_samples % self.n_chains:
+            raise ConfigurationError(
+                f"n_posterior_samples={self.n_posterior_samples} must be a multiple of n_chains={self.n_chains}."
+            )
+
+    @property
+    def objective(self) -> str:
+        """Draws follow the posterior; the history shows its log density."""
+        return "posterior"
+
+    @property
+    def sampler(self) -> Sampler:
+        """The method itself."""
+        return self
 
     def build(self, architecture: Architecture, data: TrainingSet | None, generator: torch.Generator) -> DeepGP:
         """A model at its initial values, u = 0, with room for the posterior draws ([*replicates, S, M, D] a layer)."""
@@ -197,22 +115,20 @@ class StochasticGradientHMC:
         for layer in layers:
             # Sampled, never optimised.
             layer.q_mean.requires_grad_(False)
-            room = layer.q_mean.new_zeros(*architecture.replicates, self.n_draws, *layer.q_mean.shape[-2:])
+            room = layer.q_mean.new_zeros(*architecture.replicates, self.n_posterior_samples, *layer.q_mean.shape[-2:])
             layer.register_buffer("posterior_draws", room)
-        return DeepGP(
-            layers,
-            n_outputs=architecture.n_outputs,
-            noise_variance=architecture.initialization.noise_variance,
-            replicates=architecture.replicates,
-        )
+        return DeepGP(layers, architecture.build_likelihood(), replicates=architecture.replicates)
+
+    def state_shapes(self, size: int, width: int) -> dict[str, tuple[int, ...]]:
+        """u, and room for its posterior draws."""
+        return {"q_mean": (size, width), "posterior_draws": (self.n_posterior_samples, size, width)}
 
     def log_joint(self, model: DeepGP, u: Sequence[Tensor], batch: Batch, draws: Draws) -> Terms:
         """The two terms of -U(u) for every chain, [*replicates, C]; u of every layer is [*replicates, C, M, D]."""
-        points = model.propagate_given(Points(batch.X_s, batch.X_b), draws, "marginal", u)
-        last = model.last.marginals(points.rest, u[-1])
-        variance = last.variance + model.noise_variance[..., None, :]
-        residual = (batch.y_b - last.mean).square() / variance
-        density = -0.5 * (math.log(2.0 * math.pi) + variance.log() + residual).sum((-2, -1))
+        rows = _propagate(model, Points(batch.X_s, batch.X_b), draws, "marginal", u)
+        last = cast(InducingLayer, model.last).marginals(rows.rest, u[-1])
+        _, p = model.likelihood.at(batch.X_s, batch.X_b, draws)
+        density = p.log_predictive_density(batch.y_b, last.mean, last.variance).sum((-2, -1))
         flat = flatten(u)
         prior = -0.5 * (flat.square().sum(-1) + flat.shape[-1] * math.log(2.0 * math.pi))
         return {"log_density": batch.scale * density, "log_prior_u": prior}
@@ -222,36 +138,160 @@ class StochasticGradientHMC:
         values = self.log_joint(model, [layer.q_mean.unsqueeze(-3) for layer in model.layers], batch, draws)
         return with_log_prior({name: value.mean(-1) for name, value in values.items()}, model)
 
-    def predict(self, model: DeepGP, X_s: Tensor, y_s: Tensor, X: Tensor, draws: Draws) -> tuple[Tensor, Tensor]:
-        """One Gaussian for each pair (posterior draw, hidden draw); `X_s` and `y_s` are not used.
+    def predictor(self, model: DeepGP, X_s: Tensor, y_s: Tensor, draws: Draws) -> Predictor:
+        """One Gaussian for each pair (posterior draw, hidden draw)."""
+        return DrawsPredictor(model, X_s, self.n_posterior_samples)
 
-        Component t of T takes posterior draw floor(t S / T) of S: each once for T = S; evenly spaced ones for T < S;
-        and each about T / S times, with another hidden draw every time, for T > S.
+    def samples_differ(self, model: DeepGP) -> bool:
+        """Posterior draws have a component each, however shallow the model."""
+        return True
+
+    def training_numbers(self, architecture: Architecture, n_rows: int, batch_rows: int, n_samples: int) -> float:
+        """As of the contract, with a sample for each chain."""
+        return super().training_numbers(architecture, n_rows, batch_rows, self.n_chains)
+
+    def start(self, position: Float[Tensor, "*chains P"]) -> SamplerState:
+        """A sampler at rest, before it has seen a gradient."""
+        zero, one = torch.zeros_like(position), torch.ones_like(position)
+        return SamplerState(position.clone(), zero, zero.clone(), one, zero.clone(), one.clone(), zero.clone())
+
+    def transition(
+        self,
+        state: SamplerState,
+        gradient: Float[Tensor, "*chains P"],
+        normal: Float[Tensor, "*chains P"],
+        step_size: Tensor | float,
+        *,
+        adapt: bool,
+    ) -> tuple[SamplerState, SamplerInfo]:
+        """One transition of scale-adapted SGHMC (Springenberg et al. 2016).
+
+        With alpha the friction and V the mean square of every coordinate's gradient::
+
+            p <- (1 - alpha) p - epsilon^2 V^(-1/2) grad U(u) + N(0, 2 epsilon^2 alpha V^(-1/2) - epsilon^4 V^-1 B)
+            u <- u + p
+
+        B is the variance of the gradient's noise, which heats the sampler as injected noise does. Springenberg et al.
+        put V in its place, which counts the posterior's own spread in; the reference program leaves it out. Here it is
+        estimated from gradients in succession: right for independent noise, and up to a share ``noise_share`` too much
+        for batches without replacement, whose noise cancels over a pass. For a Gaussian target the stationary variance
+        of u is then exact up to a factor 1 / (1 - h / (4 - 2 alpha)), where h is epsilon^2 V^(-1/2) times the
+        curvature.
+
+        Parameters
+        ----------
+        state : SamplerState
+        gradient : Tensor of shape [..., C, P]
+            Unbiased estimate of grad U at the position.
+        normal : Tensor of shape [..., C, P]
+            Standard normal numbers.
+        step_size : float or Tensor
+            epsilon; alpha, the share of the momentum that is lost in a transition, is `friction`.
+        adapt : bool
+            Tune the moving averages: in burn-in only, since a sampler that goes on tuning leaves its target.
+
+        Returns
+        -------
+        state : SamplerState
+        info : SamplerInfo
         """
-        T = draws.n_samples
-        chosen = torch.arange(T, device=X.device) * self.n_draws // T
-        u = [layer.posterior_draws.index_select(-3, chosen) for layer in model.layers]
-        points = model.propagate_given(Points(X_s, X), draws, "marginal", u)
-        return model.last.marginals(points.rest, u[-1])
+        friction = self.friction
+        mean, square, noise, window, previous = state[2:]
+        if adapt:
+            rate = 1.0 / (window + 1.0)
+            mean = torch.lerp(mean, gradient, rate)
+            square = torch.lerp(square, gradient.square(), rate)
+            noise = torch.lerp(noise, 0.5 * (gradient - previous).square(), rate)
+            # No shorter than the momentum remembers: else V_hat is whatever the last few gradients happened to be.
+            tiny = torch.finfo(square.dtype).tiny
+            window = (1.0 + window * (1.0 - mean.square() / square.clamp_min(tiny))).clamp_min(2.0 / friction)
+            previous = gradient
+        # The whitened prior alone gives a gradient of mean square one, so a smaller V_hat is chance.
+        scale = step_size**2 * square.clamp_min(1.0).rsqrt()
+        injected = 2.0 * friction * scale
+        own = scale.square() * noise
+        momentum = (
+            (1.0 - friction) * state.momentum - scale * gradient + (injected - own).clamp_min(0.0).sqrt() * normal
+        )
+        position = state.position + momentum
+        info = SamplerInfo(
+            temperature=(1.0 - 0.5 * friction) * (momentum.square() / scale).mean(-1),
+            noise_share=(own / injected).amax(-1),
+            is_sane=((position.abs() < LARGEST_POSITION) & (momentum.abs() < LARGEST_MOVE)).all(-1),
+        )
+        return SamplerState(position, momentum, mean, square, noise, window, previous), info
 
-    def predict_joint(self, model: DeepGP, X_s: Tensor, y_s: Tensor, X: Tensor, draws: Draws) -> tuple[Tensor, Tensor]:
-        """Mean [..., T, N, P] and covariance [..., T, P, N, N] of f at X, each with a random posterior draw."""
+    def keep(self, model: DeepGP, positions: Float[Tensor, "*replicates C n P"]) -> None:
+        """Store draws in the model, one chain behind the other; q_mean becomes their mean."""
+        for layer, u in zip(_layers(model), unflatten(model, positions.flatten(-3, -2)), strict=True):
+            cast(Tensor, layer.posterior_draws).copy_(u)
+            layer.q_mean.copy_(u.mean(-3))
+
+
+class DrawsPredictor:
+    """Predictions with stored posterior draws of u.
+
+    Component t of T takes posterior draw floor(t S / T) of S: each once for T = S; evenly spaced ones for T < S; and
+    each about T / S times, with another hidden draw every time, for T > S. Joint predictions take random ones.
+
+    Parameters
+    ----------
+    model : DeepGP
+    X_s : Tensor of shape [..., 1, M, D]
+        Carried along, and not used.
+    n_posterior_samples : int
+        S.
+    """
+
+    def __init__(self, model: DeepGP, X_s: Tensor, n_posterior_samples: int) -> None:
+        self._model, self._X_s, self._count = model, X_s, n_posterior_samples
+        self._draws_of_u = [cast(Tensor, layer.posterior_draws) for layer in _layers(model)]
+        self._last = _layers(model)[-1]
+
+    @property
+    def joint_size(self) -> int:
+        """Every output of every layer has a covariance of its own."""
+        return max(self._model.widths)
+
+    def mean(self, X: Tensor, draws: Draws) -> Tensor:
+        """As of `Predictor`."""
+        return self.rows(X, draws)[0]
+
+    def rows(self, X: Tensor, draws: Draws) -> tuple[Tensor, Tensor]:
+        """As of `Predictor`."""
+        u = self._spaced(draws, X.device)
+        points = _propagate(self._model, Points(self._X_s, X), draws, "marginal", u)
+        return self._last.marginals(points.rest, u[-1])
+
+    def joint(self, X: Tensor, draws: Draws) -> tuple[Tensor, Tensor]:
+        """As of `Predictor`, each sample with a random posterior draw."""
         uniform = torch.special.ndtr(draws.subset(1, 1)[..., 0, 0])
-        chosen = (uniform * self.n_draws).long().clamp_max(self.n_draws - 1)
-        chosen = chosen.expand(*model.replicates, draws.n_samples)[..., None, None]
-        u = [torch.take_along_dim(layer.posterior_draws, chosen, -3) for layer in model.layers]
-        points = model.propagate_given(Points(X_s, X), draws, "joint", u)
-        mean, covariance = model.last.joint_moments(points.rest, u[-1])
+        chosen = (uniform * self._count).long().clamp_max(self._count - 1)
+        chosen = chosen.expand(*self._model.replicates, draws.n_samples)[..., None, None]
+        u = [torch.take_along_dim(values, chosen, -3) for values in self._draws_of_u]
+        points = _propagate(self._model, Points(self._X_s, X), draws, "joint", u)
+        mean, covariance = self._last.joint_moments(points.rest, u[-1])
         return mean, covariance.expand(*mean.shape[:-2], *covariance.shape[-3:])
 
+    def hidden(self, X: Tensor, draws: Draws, layer: int) -> Tensor:
+        """As of `Predictor`."""
+        u = self._spaced(draws, X.device)
+        points = Points(self._X_s, X)
+        for each, u_l in zip(_layers(self._model)[:layer], u[:layer], strict=True):
+            points = each.propagate_given(points, draws, "marginal", u_l)
+        return points.rest
 
-def flatten(u: Sequence[Tensor]) -> Float[Tensor, "*chains P"]:
-    """The u of all layers, [..., C, M, D] each, as one vector per chain."""
-    return torch.cat([layer.flatten(-2) for layer in u], -1)
+    def _spaced(self, draws: Draws, device: torch.device) -> list[Tensor]:
+        chosen = torch.arange(draws.n_samples, device=device) * self._count // draws.n_samples
+        return [values.index_select(-3, chosen) for values in self._draws_of_u]
 
 
-def unflatten(model: DeepGP, position: Float[Tensor, "*chains P"]) -> list[Tensor]:
-    """The u of every layer, [..., C, M, D], from one vector per chain."""
-    shapes = [layer.q_mean.shape[-2:] for layer in model.layers]
-    parts = position.split([shape.numel() for shape in shapes], -1)
-    return [part.unflatten(-1, shape) for part, shape in zip(parts, shapes, strict=True)]
+def _layers(model: DeepGP) -> list[InducingLayer]:
+    return cast("list[InducingLayer]", list(model.layers))
+
+
+def _propagate(model: DeepGP, points: Points, draws: Draws, coupling: str, u: Sequence[Tensor]) -> Points:
+    """Rows through the hidden layers, given the u of every layer, [..., T, M, D]."""
+    for layer, u_l in zip(_layers(model)[:-1], u[:-1], strict=True):
+        points = layer.propagate_given(points, draws, coupling, u_l)
+    return points

@@ -3,35 +3,52 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import Any, cast
+from dataclasses import dataclass, replace
+from typing import ClassVar, Self, cast
 
 import torch
 from torch import Tensor
 
+from sodgp.errors import ConfigurationError
+from sodgp.inference import sod_transfer
 from sodgp.inference.contract import (
     Batch,
+    Parameters,
+    Predictor,
+    Subset,
     Terms,
     TrainingSet,
-    expected_log_density,
-    mixture_log_density,
-    total_log_density,
+    log_density_of_rows,
     with_log_prior,
 )
-from sodgp.kernels.make import make_kernel
+from sodgp.inference.footprint import GROUP, prediction_numbers, training_numbers
+from sodgp.inference.sod_prediction import MarginalPredictor, kept_or_drawn
+from sodgp.layers.contract import Points
+from sodgp.layers.families import FAMILIES
 from sodgp.layers.separate import SeparateLayer
-from sodgp.layers.subset import ROWS_TOGETHER, Points, Posterior, SubsetLayer
-from sodgp.likelihoods.noise import START_VARIANCE, HeavyTails, LevelNoise, LogNoise, NoiseProcess, crossed
-from sodgp.linalg.draws import Draws
+from sodgp.layers.subset import COUPLINGS, SubsetLayer
+from sodgp.likelihoods.contract import LikelihoodOptions, RowLikelihood, Sites
+from sodgp.linalg.draws import Draws, FreshDraws
 from sodgp.model.architecture import Architecture
 from sodgp.model.deep_gp import DeepGP
+from sodgp.system import parameters
+from sodgp.system.validation import check_choice, check_flag, check_integer, check_positive, check_share
 
-__all__ = ["SubsetOfData"]
+__all__ = ["MANY_ROWS", "SoD"]
+
+# From so many rows on, a deep SoD-VI trains for prediction by default, with a kernel for each output of layer 1.
+# With fewer, and noisy ones, the bound and one kernel guard better against following the noise.
+MANY_ROWS = 500
+# A step has at least one row of so many, up to a limit: with less, large data are seen too seldom, and through much
+# noise.
+_ROWS_FOR_ONE, _MOST_ROWS = 20, 1800
+# How much of the members' disagreement a mixture counts twice; chosen on validation rows (``docs/accuracy.md``).
+_DISAGREEMENT = 0.37
 
 
 @dataclass(frozen=True)
-class SubsetOfData:
-    """The lower bound of eq. (SOD_Elbo), term by term.
+class SoD(parameters.Parameters):
+    """Subset-of-data variational inference: the lower bound of eq. (SOD_Elbo), term by term.
 
     With B rows of the rest R (never of S), Z^0 = X and T samples of Z^1 .. Z^(L-1)::
 
@@ -41,239 +58,268 @@ class SubsetOfData:
             - E[KL(q_hat(F_S^L) || p(F_S^L | Z_S^(L-1)))]                        kl_last
 
     Expectations over Z are averages over the Monte Carlo samples; those over f given Z are closed. q_hat is normalised
-    for each Z_S.
+    for each Z_S. A likelihood with a q of its own adds one more term, ``kl_noise``.
 
     Parameters
     ----------
+    parameterization : {"whitened", "paper"}
+        Family of q(F_S): relative to the layer's prior, or the paper's absolute one.
     coupling : {"ancestral", "marginal", "joint"}
-        How Z_S and the other rows of a hidden layer are drawn together.
-    predictive_weight : float
-        Weight gamma of the log predictive density in place of the expected log density, for the rest::
-
-            rest = (N - M)/B sum_{n in B} (1 - gamma) E[log p(y_n | f_n^L)] + gamma log E[p(y_n | f_n^L)]
-
-        Above 0 the sum is no lower bound of the evidence any more, but what is scored: the density of unseen rows.
-        The subset's labels are inside q_hat already, and keep the expected log density.
-    noise : {"homoscedastic", "heteroscedastic", "heavy_tailed"}
-        Let the noise vary: y_n ~ N(f_n^L, sigma^2 exp(g_n)), see `sodgp.likelihoods.noise`, with g a GP over the inputs
-        (``"heteroscedastic"``) or one of eight values in every row (``"heavy_tailed"``). The sum is the bound under
-        q(G_S) beside the other q, with one more term, ``kl_noise``. Given q(G_S) the best label-informed q_hat is
-        again closed: it takes y_n in with the expected precision E[exp(-g_n)] / sigma^2.
+        How the subset and the other rows of a hidden layer are drawn together. ``"marginal"`` is what the authors'
+        program does; its value is not a bound.
+    tie_label_noise : bool
+        Whether the label noise v of q_hat is the likelihood's sigma^2 (the paper's formula) or a parameter of its own
+        (the authors' program).
+    separate_kernels : bool or None
+        With several layers: a kernel for each output of the first layer, in place of one for all of them. More accurate
+        where there are rows enough, and about as expensive as one more layer. None is True with 500 rows or more to
+        train on, unless `parameterization` or `reselect_every` ask for one kernel or the kernel is not a name.
+    predictive_weight : float or None
+        Weight gamma of the log predictive density in place of the expected log density, for the rest (see
+        `sodgp.inference.contract.log_density_of_rows`). Above 0 the sum is no lower bound of the evidence any more, but
+        what is scored: the density of unseen rows. The subset's labels are inside q_hat already, and keep the expected
+        log density. None is 1 with several layers and 500 rows or more to train on, else 0.
+    reselect_every : int or None
+        Choose S anew after every so many steps, with the kernel that layer 1 has learned, and carry q(F_S) over; in the
+        second half of training the subset stays. None keeps the first subset.
+    member_spread : float or None
+        With several members: the factor by which the distribution of each is shrunk towards its mean before they are
+        mixed. 1 is the plain mixture, which is too wide: it adds their disagreement, while their common mean errs less
+        than each of them. None is 0.90, 0.87 or 0.85 for 2, 3 or 4 members. Not used in training: it may be changed
+        without a new fit.
 
     Examples
     --------
     >>> from sodgp.linalg.draws import FreshDraws
     >>> X = torch.linspace(-1, 1, 20, dtype=torch.float64)[:, None]
     >>> architecture = Architecture(1, 1, 5, [torch.eye(1, dtype=torch.float64)])
-    >>> data, method = TrainingSet(X[:5], X[:5].sign(), X[5:], X[5:].sign()), SubsetOfData()
+    >>> data, method = TrainingSet(X[:5], X[:5].sign(), X[5:], X[5:].sign()), SoD()
     >>> model = method.build(architecture, data, torch.Generator().manual_seed(0))
     >>> batch = Batch(*(t[None] for t in (data.X_s, data.y_s, data.X_r, data.y_r)), scale=1.0)
     >>> list(method.terms(model, batch, FreshDraws(torch.Generator().manual_seed(0), n_samples=10)))
     ['rest', 'subset', 'kl_1', 'kl_last']
     """
 
+    parameterization: str = "whitened"
     coupling: str = "ancestral"
-    predictive_weight: float = 0.0
-    noise: str = "homoscedastic"
-    name: str = "sod"
-    uses_subset: bool = True
+    tie_label_noise: bool = True
+    separate_kernels: bool | None = None
+    predictive_weight: float | None = None
+    reselect_every: int | None = None
+    member_spread: float | None = None
+
+    name: ClassVar[str] = "sod"
+    uses_subset: ClassVar[bool] = True
+    can_warm_start: ClassVar[bool] = True
+    unused_options: ClassVar[tuple[str, ...]] = ()
+    sampler: ClassVar[None] = None
+
+    def __post_init__(self) -> None:
+        check_choice("parameterization", self.parameterization, tuple(FAMILIES))
+        check_choice("coupling", self.coupling, COUPLINGS)
+        check_flag("tie_label_noise", self.tie_label_noise)
+        if self.predictive_weight is not None:
+            check_share("predictive_weight", self.predictive_weight)
+        if self.reselect_every is not None:
+            check_integer("reselect_every", self.reselect_every, minimum=1)
+        if self.member_spread is not None and not 0.1 <= check_positive("member_spread", self.member_spread) <= 10.0:
+            raise ConfigurationError(
+                f"member_spread={self.member_spread!r} must be from 0.1 to 10; 1 leaves the members as they are."
+            )
+        if self.separate_kernels is not None and check_flag("separate_kernels", self.separate_kernels):
+            self._check_goes_with("separate_kernels=True", parameterization="whitened", reselect_every=None)
+
+    def _check_goes_with(self, what: str, **needed: object) -> None:
+        for name, value in needed.items():
+            found = getattr(self, name)
+            if found != value:
+                raise ConfigurationError(f"{what} and {name}={found!r} do not go together; leave {name} at {value!r}.")
 
     @property
-    def row_coupling(self) -> str:
-        """The coupling of rows that are predicted one by one.
+    def objective(self) -> str:
+        """``"predictive"`` where the predictive density has a weight."""
+        return "predictive" if self.predictive_weight else "bound"
 
-        A row has one marginal under ``"joint"`` and ``"ancestral"`` coupling, and the latter looks at each row alone.
+    @property
+    def prepares_once(self) -> bool:
+        """Not in marginal coupling, whose rows need the covariance of q itself."""
+        return self.coupling != "marginal"
+
+    def supports(self, likelihood: LikelihoodOptions) -> bool:
+        """Every likelihood; those whose noise differs from row to row with tied label noise and a subset that stays."""
+        return likelihood.is_plain or (self.tie_label_noise and self.reselect_every is None)
+
+    def settled(
+        self,
+        *,
+        n_rows: int,
+        n_layers: int,
+        kernel: object,
+        likelihood: LikelihoodOptions,
+        previous: DeepGP | None = None,
+    ) -> Self:
+        """The method with `separate_kernels` and `predictive_weight` decided by the number of rows."""
+        if not self.supports(likelihood):
+            self._check_goes_with(f"likelihood={likelihood.name!r}", tie_label_noise=True, reselect_every=None)
+        if self.separate_kernels and n_layers == 1:
+            raise ConfigurationError("separate_kernels=True is about hidden layers: use n_layers=2 or more.")
+        many = n_rows >= MANY_ROWS and n_layers > 1
+        separate, weight = self.separate_kernels, self.predictive_weight
+        if separate is None:
+            allowed = n_layers > 1 and self.parameterization == "whitened" and self.reselect_every is None
+            # A kernel given as code may not be made for all outputs; a fit that is continued has its kernels.
+            wanted = many and isinstance(kernel, str) if previous is None else previous.has_separate_kernels
+            separate = allowed and wanted
+        if weight is None:
+            weight = 1.0 if many else 0.0
+        return replace(self, separate_kernels=separate, predictive_weight=weight)
+
+    def usual_batch(self, size: int, n_rest: int, least: int) -> int:
+        """A twentieth of the data within limits, or as many rows as the subset has where that is more."""
+        share = min((size + n_rest) // _ROWS_FOR_ONE, _MOST_ROWS)
+        return min(max(least, share, size), n_rest)
+
+    def usual_members(self, wanted: int) -> int:
+        """As many as the effort wants."""
+        return wanted
+
+    def usual_spread(self, n_members: int) -> float:
+        """`member_spread`, or what was measured: it shrinks more with more members.
+
+        Examples
+        --------
+        >>> [round(SoD().usual_spread(n), 2) for n in (1, 2, 3, 4, 100)]
+        [1.0, 0.9, 0.87, 0.85, 0.8]
         """
-        return "ancestral" if self.coupling == "joint" else self.coupling
+        if self.member_spread is not None and n_members > 1:
+            return self.member_spread
+        return math.sqrt(1.0 - _DISAGREEMENT * (n_members - 1) / n_members)
 
     def build(self, architecture: Architecture, data: TrainingSet | None, generator: torch.Generator) -> DeepGP:
         """A model at its initial values."""
-        start, size = architecture.initialization, architecture.size
-        last = len(architecture.widths) - 1
+        start, last = architecture.initialization, len(architecture.widths) - 1
         layers = []
         for index, width in enumerate(architecture.widths):
             noise: float | None = start.layer_noise_variance
             if index == last:
-                noise = None if architecture.tie_label_noise else start.label_noise_variance
-            layer = (SeparateLayer if architecture.is_separate(index) else SubsetLayer)(
-                architecture.kernel_of(index),
+                noise = None if self.tie_label_noise else start.label_noise_variance
+            per_output = bool(self.separate_kernels) and index == 0 and last > 0
+            layer = (SeparateLayer if per_output else SubsetLayer)(
+                architecture.kernel_of(index, per_output=per_output),
                 architecture.mean_of(index),
-                size=size,
+                size=architecture.size,
                 width=width,
-                parameterization=architecture.parameterization,
+                parameterization=self.parameterization,
                 noise_variance=noise,
                 factor_scale=start.last_factor if index == last else start.hidden_factor,
                 jitter=architecture.jitter,
                 index=index + 1,
                 replicates=architecture.replicates,
-                label_precision=architecture.label_precision if index == last else None,
             )
             layers.append(layer)
         if start.means == "uniform":
             _start_uniform(layers, generator)
-        elif architecture.parameterization == "paper" and data is not None:
+        elif self.parameterization == "paper" and data is not None:
             _start_at_prior_means(layers, data.X_s)
-        return DeepGP(
-            layers,
-            n_outputs=architecture.n_outputs,
-            noise_variance=start.noise_variance,
-            noise_process=_noise_process(architecture, self.noise),
-            known_noise=architecture.known_noise,
-            replicates=architecture.replicates,
-        )
+        return DeepGP(layers, architecture.build_likelihood(), replicates=architecture.replicates)
 
     def terms(self, model: DeepGP, batch: Batch, draws: Draws) -> Terms:
         """Named terms of eq. (SOD_Elbo), each of shape [*replicates]."""
         points, kls = model.propagate(Points(batch.X_s, batch.X_b), draws, self.coupling)
-        if model.noise_process is not None or batch.precision_b is not None:
-            last, rest, subset = self._row_by_row(model, points, batch, draws)
-        elif self.predictive_weight:
-            last, rest, subset = self._for_prediction(model, points, batch)
-        else:
-            last, rest, subset = _constant_noise(model, points, batch)
-        terms = {"rest": batch.scale * rest, "subset": subset}
+        p_s, p_b = model.likelihood.at(batch.X_s, batch.X_b, draws, batch.precision_b)
+        q_hat = _last(model).label_informed(points, *sites_of(model, p_s, batch.y_s))
+        rest = log_density_of_rows(p_b, batch.y_b, q_hat.rest, self.predictive_weight or 0.0)
+        terms = {"rest": batch.scale * rest, "subset": p_s.expected_log_density(batch.y_s, q_hat.subset)}
         # Not |=, which the compiler of PyTorch 2.6 cannot follow.
         terms.update({f"kl_{layer}": -kl.mean(-1) for layer, kl in enumerate(kls, start=1)})
-        terms["kl_last"] = -last.kl.mean(-1)
-        if model.noise_process is not None:
-            terms["kl_noise"] = -model.noise_process.kl().mean(-1)
+        terms["kl_last"] = -q_hat.kl.mean(-1)
+        kl_noise = model.likelihood.kl()
+        if kl_noise is not None:
+            terms["kl_noise"] = -kl_noise.mean(-1)
         return with_log_prior(terms, model)
 
-    def _for_prediction(self, model: DeepGP, points: Points, batch: Batch) -> tuple[Posterior, Tensor, Tensor]:
-        """The last layer and the terms ``rest`` and ``subset`` with one noise, and the rest as it will be scored."""
-        sigma2, v = model.noise_variance[..., None, :], label_noise(model)
-        last = model.last.label_informed(points, batch.y_s, v)
-        rest = mixture_log_density(batch.y_b, last.mean, last.variance + sigma2)
-        if self.predictive_weight < 1.0:
-            expected = total_log_density(batch.y_b, last.mean, last.variance.sum(-2, keepdim=True), sigma2)
-            rest = torch.lerp(expected, rest, self.predictive_weight)
-        return last, rest, total_log_density(batch.y_s, last.subset_mean, v * last.subset_total, sigma2)
-
-    def _row_by_row(
-        self, model: DeepGP, points: Points, batch: Batch, draws: Draws
-    ) -> tuple[Posterior, Tensor, Tensor]:
-        """The last layer and the terms ``rest`` and ``subset`` where every row has a noise of its own."""
-        sigma2, process = model.noise_variance[..., None, :], model.noise_process
-        if isinstance(process, HeavyTails):
-            return self._heavy_tailed(model, process, points, batch)
-        if process is not None:
-            g_s, g_b = process.at(batch.X_s, batch.X_b)
-            v = sigma2 / g_s.precision
-        else:
-            known = model.last.label_precision.unsqueeze(-3), cast(Tensor, batch.precision_b)
-            g_s, g_b = (_known(precision) for precision in known)
-            v = label_noise(model)
-        last = model.last.label_informed(points, batch.y_s, v)
-        # Relative to the likelihood's noise, which is v unless v is a parameter of its own.
-        spread = v / sigma2 * last.subset_total if model.last.has_noise else last.subset_total
-        subset = _subset_log_density(batch.y_s, last, g_s, sigma2, spread)
-        rest = _log_density(batch.y_b, last.mean, last.variance, g_b, sigma2)
-        if self.predictive_weight:
-            # Known noise has no variance to draw from.
-            normal = 0.0 if process is None else draws.rest(batch.y_b.shape[-2], model.n_outputs)
-            predictive = mixture_log_density(batch.y_b, last.mean, last.variance + sigma2 * g_b.draw(normal))
-            rest = torch.lerp(rest, predictive, self.predictive_weight)
-        return last, rest, subset
-
-    def _heavy_tailed(
-        self, model: DeepGP, process: HeavyTails, points: Points, batch: Batch
-    ) -> tuple[Posterior, Tensor, Tensor]:
-        """The same where the noise of a row has one of a few levels."""
-        sigma2, g_s = model.noise_variance[..., None, :], process.at_subset()
-        last = model.last.label_informed(points, batch.y_s, sigma2 / g_s.precision)
-        subset = _subset_log_density(batch.y_s, last, g_s, sigma2, last.subset_total)
-        return last, self._over_levels(last, batch.y_b, sigma2.unsqueeze(-4) * process.levels()), subset
-
-    def _over_levels(self, last: Posterior, y: Tensor, noise: Tensor) -> Tensor:
-        """The term ``rest`` where any of K noise variances [..., K, 1, 1, P] is equally likely in a row.
-
-        log 1/K sum_k exp E log N(y; f, noise_k) is below E log 1/K sum_k N(y; f, noise_k), so the sum stays a bound.
-        """
-        rest = torch.zeros_like(noise[..., 0, 0, 0, 0])
-        if self.predictive_weight < 1.0:
-            mean, variance = last.mean.unsqueeze(-4), last.variance.unsqueeze(-4)
-            values = expected_log_density(y.unsqueeze(-4), mean, variance, noise)
-            expected = (values.logsumexp(-4) - math.log(values.shape[-4])).sum((-2, -1)).mean(-1)
-            rest = (1.0 - self.predictive_weight) * expected
-        if self.predictive_weight:
-            mixture = crossed(last.mean, last.variance, noise)
-            rest = rest + self.predictive_weight * mixture_log_density(y, *mixture)
-        return rest
-
-    def predict(self, model: DeepGP, X_s: Tensor, y_s: Tensor, X: Tensor, draws: Draws) -> tuple[Tensor, Tensor]:
+    def predictor(self, model: DeepGP, X_s: Tensor, y_s: Tensor, draws: Draws) -> Predictor:
         """Eq. (prediction): test rows take the batch's place; one Gaussian for each sample."""
-        points, _ = model.propagate(Points(X_s, X), draws, self.row_coupling)
-        last = model.last.label_informed(points, y_s, label_noise(model, X_s))
-        return last.mean, last.variance
+        p_s, _ = model.likelihood.at(X_s, X_s[..., :1, :], draws)
+        sites = sites_of(model, p_s, y_s)
+        # Of one row alone, "joint" and "ancestral" coupling have the same distribution.
+        return kept_or_drawn(model, X_s, sites, draws) if self.prepares_once else MarginalPredictor(model, X_s, sites)
 
-    def predict_joint(self, model: DeepGP, X_s: Tensor, y_s: Tensor, X: Tensor, draws: Draws) -> tuple[Tensor, Tensor]:
-        """Mean [..., T, N, P] and covariance [..., T, P, N, N] of f at X, drawn jointly through the layers.
+    def samples_differ(self, model: DeepGP) -> bool:
+        """With several layers."""
+        return len(model.layers) > 1
 
-        Every row has the law that `predict` gives it: where S is drawn apart from the rows there, it is here.
-        """
-        coupling = ROWS_TOGETHER if self.coupling == "marginal" else "joint"
-        points, _ = model.propagate(Points(X_s, X), draws, coupling)
-        return model.last.label_informed_joint(points, y_s, label_noise(model, X_s))
+    def state_shapes(self, size: int, width: int) -> dict[str, tuple[int, ...]]:
+        """Mean and covariance factor of q(F_S)."""
+        return {"q_mean": (size, width), "q_factor": (width, size, size)}
+
+    def carried(
+        self, model: DeepGP, old: Subset, new: Subset, kept: Tensor, variances: tuple[Tensor, Tensor] | None = None
+    ) -> dict[str, Parameters]:
+        """q(F_S) moved to another subset through p(F_S' | F_S); see `sodgp.inference.sod_transfer`."""
+        if variances is None:
+            variances = (self.label_variances(model, old.X),) * 2
+        return sod_transfer.carried(model, old, new, kept, *variances)
+
+    def label_variances(self, model: DeepGP, X: Tensor) -> Tensor:
+        """Noise variances of the labels of a subset X [M, D], [M or 1, P]."""
+        rows = X.unsqueeze(0)
+        p_s, _ = model.likelihood.at(rows, rows[:, :1], FreshDraws(torch.Generator(), 1))
+        return sites_of(model, p_s, rows).variance.squeeze(0)
+
+    def training_numbers(self, architecture: Architecture, n_rows: int, batch_rows: int, n_samples: int) -> float:
+        """As of the contract; the couplings differ in their draws."""
+        T, M, B, widths = n_samples, architecture.size, batch_rows, architecture.widths
+        scratch = 0.0
+        if self.coupling == "marginal":
+            scratch = 1.5 * min(T * M * B * max(widths), GROUP)
+        elif self.coupling == "joint":
+            # The first layer's covariance has no samples; of every further one several copies wait for the backward
+            # pass.
+            hidden = len(widths) - 1
+            copies = 1.3 if hidden < 2 else 6.6 + 1.7 * (hidden - 2)
+            scratch = copies * T * max(widths[:-1], default=0) * (M + B) ** 2
+        return training_numbers(
+            architecture,
+            B,
+            T,
+            further=2.5 if self.coupling == "ancestral" else 6.0,
+            more_kernels=widths[0] - 1 if self.separate_kernels and len(widths) > 1 else 0,
+            subset=True,
+            scratch=scratch,
+        )
+
+    def prediction_numbers(self, model: DeepGP, n_samples: int) -> tuple[float, float]:
+        """As of the contract."""
+        M, widths = model.layers[0].q_mean.shape[-2], model.widths
+        differ = self.samples_differ(model)
+        fixed, per_row = prediction_numbers(model, n_samples, subset=True, samples_differ=differ)
+        if not self.prepares_once:
+            return fixed + (GROUP if len(widths) > 2 else 0), per_row
+        # The factors of all layers are there at the same time.
+        T = n_samples if differ or model.likelihood.varies else 1
+        own = widths[0] if model.has_separate_kernels else 1
+        return fixed + M * M * (max(len(widths) - 2, 0) * T + own), per_row
 
 
-def label_noise(model: DeepGP, X_s: Tensor | None = None) -> Tensor:
-    """The noise v of q_hat, [*replicates, 1, 1 or M, P]: the last layer's own, or the likelihood's where they are tied.
+def _last(model: DeepGP) -> SubsetLayer:
+    return cast(SubsetLayer, model.last)
 
-    Where the noise varies, that of every row of the subset, whose inputs are X_s [*replicates, 1, M, D]; so, too, where
-    the noise of every row is known.
+
+def sites_of(model: DeepGP, p_s: RowLikelihood, y_s: Tensor) -> Sites:
+    """The sites through which q_hat takes the labels in: the likelihood's, or with a label noise of their own.
+
+    Parameters
+    ----------
+    model : DeepGP
+    p_s : RowLikelihood
+        At the rows of the subset.
+    y_s : Tensor of shape [*replicates, 1, M, P]
     """
-    sigma2 = model.noise_variance[..., None, :]
-    if model.last.label_precision is not None:
-        return sigma2 / model.last.label_precision.unsqueeze(-3)
-    if isinstance(model.noise_process, HeavyTails):
-        return sigma2 / model.noise_process.at_subset().precision
-    if model.noise_process is not None and X_s is not None:
-        return sigma2 / model.noise_process.at(X_s, X_s[..., :1, :])[0].precision
-    if model.last.has_noise:
-        return model.last.noise_variance[..., None, None, None].expand_as(sigma2)
-    return sigma2
-
-
-def _constant_noise(model: DeepGP, points: Points, batch: Batch) -> tuple[Posterior, Tensor, Tensor]:
-    """The last layer and the terms ``rest`` and ``subset`` from sums over rows alone: the fast path."""
-    sigma2, v = model.noise_variance[..., None, :], label_noise(model)
-    last = model.last.label_informed_totals(points, batch.y_s, v)
-    rest = total_log_density(batch.y_b, last.mean, last.variance, sigma2)
-    return last, rest, total_log_density(batch.y_s, last.subset_mean, v * last.subset_total, sigma2)
-
-
-def _subset_log_density(y: Tensor, last: Posterior, g: LogNoise | LevelNoise, sigma2: Tensor, spread: Tensor) -> Tensor:
-    """The same for the subset under q_hat, whose variances come as a sum relative to the noise."""
-    return _log_density(y, last.subset_mean, 0.0, g, sigma2) - 0.5 * spread.sum((-2, -1)).mean(-1)
-
-
-def _log_density(y: Tensor, mean: Tensor, variance: Tensor | float, g: LogNoise | LevelNoise, sigma2: Tensor) -> Tensor:
-    """E log N(y; f, sigma^2 exp(g)) for f ~ N(mean, variance), summed over rows and outputs, [*replicates]."""
-    squares = ((y - mean).square() + variance) * (g.precision / sigma2)
-    return (-0.5 * (math.log(2.0 * math.pi) + sigma2.log() + g.mean + squares)).sum((-2, -1)).mean(-1)
-
-
-def _known(precision: Tensor) -> LogNoise:
-    """The log noise, relative to sigma^2, of rows with these relative precisions: nothing about it is uncertain."""
-    return LogNoise(-precision.log(), torch.zeros_like(precision))
-
-
-def _noise_process(architecture: Architecture, noise: str) -> NoiseProcess | HeavyTails | None:
-    if noise == "homoscedastic":
-        return None
-    sizes: dict[str, Any] = {"size": architecture.size, "n_outputs": architecture.n_outputs}
-    sizes.update(dtype=architecture.dtype, replicates=architecture.replicates)
-    if noise == "heavy_tailed":
-        return HeavyTails(**sizes)
-    kernel = make_kernel(
-        "rbf",
-        architecture.input_dim,
-        variance=START_VARIANCE,
-        lengthscale=architecture.initialization.lengthscale,
-        dtype=architecture.dtype,
-        replicates=architecture.replicates,
-    )
-    return NoiseProcess(kernel, jitter=architecture.jitter, **sizes)
+    sites, last = p_s.sites(y_s), _last(model)
+    if not last.has_noise:
+        return sites
+    return Sites(sites.label, last.noise_variance[..., None, None, None].expand_as(model.noise_variance[..., None, :]))
 
 
 def _start_at_prior_means(layers: list[SubsetLayer], Z_s: Tensor) -> None:

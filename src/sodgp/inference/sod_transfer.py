@@ -12,13 +12,16 @@ are not those of S: there the *posterior* q_hat is carried, and the labels of S'
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple, cast
 
 import torch
 from torch import Tensor
 
-from sodgp.inference.sod import label_noise
+from sodgp.inference.contract import Parameters, Subset
 from sodgp.kernels.dense import covariance
+from sodgp.layers.contract import Points
+from sodgp.layers.families import Gaussian
+from sodgp.layers.subset import SubsetLayer
 from sodgp.linalg.cholesky import cholesky
 from sodgp.model.deep_gp import DeepGP
 
@@ -26,36 +29,16 @@ PRECISION_FLOOR = 1.0
 """Smallest precision of the last layer's q in any whitened direction: the prior's, below which no optimal q is."""
 
 
-class Subset(NamedTuple):
-    """Inputs [M, D] and targets [M, P] of a subset, in scaled units."""
-
-    X: Tensor
-    y: Tensor
-
-
-class Law(NamedTuple):
+class Normal(NamedTuple):
     """N(mean_d, factor_d factor_d') for every output d: mean [D, M, 1] and factor [D, M, K], of any K >= M."""
 
     mean: Tensor
     factor: Tensor
 
 
-Parameters = list[tuple[Tensor, Tensor]]
-"""``q_mean`` [M, D] and ``q_factor`` [D, M, M] of every layer."""
-
-
-@torch.no_grad()
-def put(model: DeepGP, parameters: Parameters, index: int | None = None) -> DeepGP:
-    """Give the model these parameters of q, or one of its replicates; the same model."""
-    for layer, (m, C) in zip(model.layers, parameters, strict=True):
-        (layer.q_mean if index is None else layer.q_mean[index]).copy_(m)
-        (layer.q_factor if index is None else layer.q_factor[index]).copy_(C)
-    return model
-
-
 @torch.no_grad()
 def carried(
-    model: DeepGP, old: Subset, new: Subset, kept: Tensor, v_old: Tensor | None = None, v_new: Tensor | None = None
+    model: DeepGP, old: Subset, new: Subset, kept: Tensor, v_old: Tensor, v_new: Tensor
 ) -> dict[str, Parameters]:
     """Parameters of q for the subset `new` that say what the model says now, in each of several variants.
 
@@ -73,42 +56,41 @@ def carried(
         Of any sizes.
     kept : Tensor of shape [M'], int64
         For every row of `new` its position in `old`, or -1.
-    v_old, v_new : Tensor of shape [M or 1, P] and [M' or 1, P], optional
-        Noise variances of the labels; None is the model's own, for all rows.
+    v_old, v_new : Tensor of shape [M or 1, P] and [M' or 1, P]
+        Noise variances of the labels.
     """
-    v_old, v_new = (label_noise_of_rows(model) if v is None else v for v in (v_old, v_new))
     Z_s, Z_n = old.X, new.X
     hidden: Parameters = []
-    for layer in list(model.layers)[:-1]:
+    layers = cast("list[SubsetLayer]", list(model.layers))
+    for layer in layers[:-1]:
         move = _Move(layer, Z_s, Z_n, kept)
         w = move.in_w()
-        law = move.over_new(w)
-        hidden.append(move.parameters(law))
-        Z_s, Z_n = _columns(move.mean_s + move.L @ w.mean), _columns(move.mean_n + law.mean)
-    last = _Move(model.last, Z_s, Z_n, kept)
+        q_new = move.over_new(w)
+        hidden.append(move.parameters(q_new))
+        Z_s, Z_n = _columns(move.mean_s + move.L @ w.mean), _columns(move.mean_n + q_new.mean)
+    last = _Move(layers[-1], Z_s, Z_n, kept)
     if len(kept) == len(old.X) and bool((kept >= 0).all()):
         return {"reordered": [*hidden, last.parameters(last.over_new(last.in_w()))]}
-    posterior = last.over_new(last.with_labels(last.in_w(), old.y, v_old))
-    return {name: [*hidden, last.parameters(law)] for name, law in last.without_labels(posterior, new.y, v_new)}
-
-
-def label_noise_of_rows(model: DeepGP) -> Tensor:
-    """Noise variance of the label of every row of the subset, [M, P], or [1, P] where all have the same."""
-    return label_noise(model).squeeze(0)
+    posterior = last.over_new(last.with_labels(old.y, v_old))
+    return {name: [*hidden, last.parameters(q_new)] for name, q_new in last.without_labels(posterior, new.y, v_new)}
 
 
 class _Move:
     """One layer at the inputs Z_s [M, D] of the old subset and Z_n [M', D] of the new one.
 
-    Laws are those of w = L^-1 (F_S - mean(Z_S)) for the old subset, and of F_S' - mean(Z_S') for the new one. Matrices
-    of the kernel are [M, M], or [D, M, M] where every output has a kernel of its own.
+    Distributions are those of w = L^-1 (F_S - mean(Z_S)) for the old subset, and of F_S' - mean(Z_S') for the new one.
+    Matrices of the kernel are [M, M], or [D, M, M] where every output has a kernel of its own.
     """
 
-    def __init__(self, layer: Any, Z_s: Tensor, Z_n: Tensor, kept: Tensor) -> None:
+    def __init__(self, layer: SubsetLayer, Z_s: Tensor, Z_n: Tensor, kept: Tensor) -> None:
         self.layer = layer
+        # One pass, without noise: the sample axis has size one.
+        self.points = Points(*(layer.to_kernel_layout(Z.unsqueeze(0)) for Z in (Z_s, Z_n)))
+        self.cond = layer.condition(self.points)
         self.mean_s, self.mean_n = _outputs(layer.mean(Z_s)), _outputs(layer.mean(Z_n))
-        self.L, self.L_n = (cholesky(_covariance(layer, Z), layer.jitter, layer=layer.index) for Z in (Z_s, Z_n))
-        A = _solve(self.L, _covariance(layer, Z_s, Z_n))
+        self.L, A = self.cond.L.squeeze(-3), self.cond.A.squeeze(-3)
+        K_n = covariance(layer.kernel, self.points.rest).squeeze(-3)
+        self.L_n = cholesky(K_n, layer.jitter, layer=layer.index)
         self.H = torch.where((kept >= 0)[:, None], self.L[..., kept.clamp_min(0), :], A.mT)
         fresh = (kept < 0).nonzero().ravel()
         # K_S'S' with its jitter: given F_S, a row that is new has a nugget of its own.
@@ -117,35 +99,35 @@ class _Move:
         self.E = torch.zeros_like(self.L_n)
         self.E[..., fresh[:, None], fresh] = vectors * values.clamp_min(0.0).sqrt().unsqueeze(-2)
 
-    def in_w(self) -> Law:
+    def in_w(self) -> Normal:
         """The layer's q over w."""
-        m, C = _outputs(self.layer.q_mean), self.layer.q_factor.tril()
-        if self.layer.parameterization == "whitened":
-            return Law(m, C)
-        return Law(_solve(self.L, m - self.mean_s), _solve(self.L, C))
+        m, C = self.layer.variational_parameters()
+        w = self.layer.family.in_w(m, C, self.cond, self.layer.prior_mean(self.points.subset))
+        return self._by_output(w)
 
-    def over_new(self, w: Law) -> Law:
-        """The law of F_S' - mean(Z_S')."""
+    def with_labels(self, y: Tensor, v: Tensor) -> Normal:
+        """q_hat over w, for labels y [M, P] with noise variances v [M or 1, P]."""
+        _, q_hat, _ = self.layer.conditioned_on_labels(self.points, y.unsqueeze(0), v.unsqueeze(0))
+        return self._by_output(q_hat.w)
+
+    def _by_output(self, w: Gaussian) -> Normal:
+        size = w.factor.shape[-1]
+        columns = self.layer.from_kernel_layout(w.mean).squeeze(0)
+        return Normal(_outputs(columns), w.factor.reshape(-1, size, size))
+
+    def over_new(self, w: Normal) -> Normal:
+        """The distribution of F_S' - mean(Z_S')."""
         spread = self.H @ w.factor
-        return Law(self.H @ w.mean, torch.cat([spread, self.E.expand(len(spread), -1, -1)], -1))
+        return Normal(self.H @ w.mean, torch.cat([spread, self.E.expand(len(spread), -1, -1)], -1))
 
-    def with_labels(self, w: Law, y: Tensor, v: Tensor) -> Law:
-        """Q = I + W'L'V^-1 LW, W_hat = W L_Q^-T, and the mean that goes with it; V = diag(v), v [M or 1, P]."""
-        image, v = self.L @ w.factor, _outputs(v)
-        eye = torch.eye(image.shape[-1], dtype=image.dtype, device=image.device)
-        L_Q = torch.linalg.cholesky(eye + (image / v).mT @ image)
-        factor = _solve(L_Q, w.factor.mT).mT
-        pull = self.L.mT @ ((_outputs(y) - self.mean_s - self.L @ w.mean) / v)
-        return Law(w.mean + factor @ (factor.mT @ pull), factor)
+    def without_labels(self, q_new: Normal, y: Tensor, v: Tensor) -> Iterator[tuple[str, Normal]]:
+        """Variants of q whose q_hat with the labels y [M, P] is `q_new`, or near it.
 
-    def without_labels(self, law: Law, y: Tensor, v: Tensor) -> Iterator[tuple[str, Law]]:
-        """Variants of q whose q_hat with the labels y [M, P] is `law`, or near it.
-
-        In whitened coordinates the precision of q is that of the law less L'V^-1 L. Where its eigenvalues are too small
+        In whitened coordinates the precision of q is that of `q_new` less L'V^-1 L. Where its eigenvalues are too small
         they are lifted to the floor.
         """
         v = _outputs(v)
-        mu, T_inv = _solve(self.L_n, law.mean), _inverse(_triangular(_solve(self.L_n, law.factor)))
+        mu, T_inv = _solve(self.L_n, q_new.mean), _inverse(_triangular(_solve(self.L_n, q_new.factor)))
         values, U = torch.linalg.eigh(T_inv.mT @ T_inv - (self.L_n / v).mT @ self.L_n)
         lifted = values.clamp_min(PRECISION_FLOOR)
         root = U / lifted.sqrt().unsqueeze(-2)
@@ -153,17 +135,13 @@ class _Move:
         step = root.mT @ (self.L_n.mT @ ((self.L_n @ mu + self.mean_n - _outputs(y)) / v))
         pulled = torch.where((values < PRECISION_FLOOR).unsqueeze(-1), 0.0, step)
         for name, shift in (("divided", step), ("pulled", pulled)):
-            yield name, Law(self.L_n @ (mu + root @ shift), self.L_n @ root)
+            yield name, Normal(self.L_n @ (mu + root @ shift), self.L_n @ root)
 
-    def parameters(self, law: Law) -> tuple[Tensor, Tensor]:
-        """``q_mean`` and ``q_factor`` of the layer's family for the law of F_S' - mean(Z_S')."""
+    def parameters(self, q_new: Normal) -> tuple[Tensor, Tensor]:
+        """``q_mean`` and ``q_factor`` of the layer's family for the distribution of F_S' - mean(Z_S')."""
         if self.layer.parameterization == "whitened":
-            return _columns(_solve(self.L_n, law.mean)), _triangular(_solve(self.L_n, law.factor))
-        return _columns(self.mean_n + law.mean), _triangular(law.factor)
-
-
-def _covariance(layer: Any, *Z: Tensor) -> Tensor:
-    return covariance(layer.kernel, *(layer.beside(rows.unsqueeze(0)) for rows in Z)).squeeze(-3)
+            return _columns(_solve(self.L_n, q_new.mean)), _triangular(_solve(self.L_n, q_new.factor))
+        return _columns(self.mean_n + q_new.mean), _triangular(q_new.factor)
 
 
 def _solve(L: Tensor, right: Tensor) -> Tensor:

@@ -15,15 +15,15 @@ from torch import Tensor, nn
 
 from sodgp.kernels.dense import covariance
 from sodgp.layers.conditional import Conditional, condition
+from sodgp.layers.contract import Points
 from sodgp.layers.families import Gaussian, kl_to_standard_normal, trained_numbers
 from sodgp.layers.floors import register_floored
 from sodgp.layers.means import HiddenMean
-from sodgp.layers.subset import Points
 from sodgp.linalg.cholesky import Jitter, draw_root, log_diagonal
 from sodgp.linalg.draws import Draws
 from sodgp.linalg.products import OutputVariances
 
-__all__ = ["InducingLayer", "Moments"]
+__all__ = ["InducingLayer", "InducingMarginals", "Moments"]
 
 _NO_REPLICATES = torch.Size()
 
@@ -108,6 +108,11 @@ class InducingLayer(gpytorch.Module):
         self.has_noise = nugget is not None
         if nugget is not None:
             register_floored(self, "raw_noise", torch.full(replicates, nugget, dtype=dtype))
+
+    @property
+    def has_kernel_per_output(self) -> bool:
+        """All outputs share one kernel."""
+        return False
 
     @property
     def noise_variance(self) -> Tensor | None:
@@ -210,3 +215,27 @@ class InducingLayer(gpytorch.Module):
         if C is None:
             return 0.5 * m.square().sum((-2, -1))
         return kl_to_standard_normal(Gaussian(m, C), log_diagonal(C).sum(-1))
+
+
+class InducingMarginals:
+    """Marginals of f at rows Z [..., T, N, D_in] under a layer; sums over rows cost less than the rows themselves."""
+
+    def __init__(self, layer: InducingLayer, Z: Tensor) -> None:
+        self._layer, self._Z = layer, Z
+        self._rows: Moments | None = None
+
+    def rows(self) -> tuple[Tensor, Tensor]:
+        """Means and variances, [..., T, N, D]."""
+        if self._rows is None:
+            self._rows = self._layer.marginals(self._Z)
+        return self._rows
+
+    def totals(self) -> tuple[Tensor, Tensor]:
+        """Means, and variances summed over rows, [..., 1 or T, 1, D]."""
+        if self._rows is not None:
+            return self._rows.mean, self._rows.variance.sum(-2, keepdim=True)
+        return self._layer.totals(self._Z)
+
+    def over_sites(self) -> None:
+        """These rows have no sites."""
+        return

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from sodgp.layers.subset import Points, SubsetLayer
+from sodgp.layers.contract import Points
+from sodgp.layers.subset import SubsetLayer
 from sodgp.linalg.draws import Draws
 
 __all__ = ["SeparateLayer"]
 
 
 class SeparateLayer(SubsetLayer):
-    """A `SubsetLayer` with a batch of kernels, one for each output: as many layers with one output, side by side.
+    """A `SubsetLayer` with a batch of kernels, one for each output: like as many layers with one output each.
 
     The outputs stand where replicates would, in front of the samples, so that every formula of a layer with one output
     holds as it is. K_SS and L^-1 K_SR are needed for each of them: in the first layer, whose inputs have no samples,
@@ -39,27 +40,32 @@ class SeparateLayer(SubsetLayer):
     (torch.Size([5, 4, 3]), torch.Size([5, 6, 3]), torch.Size([1]))
     """
 
+    @property
+    def has_kernel_per_output(self) -> bool:
+        """Every output has its own."""
+        return True
+
     def propagate(self, points: Points, draws: Draws, coupling: str) -> tuple[Points, Tensor]:
         """As of `SubsetLayer`."""
-        beside = Points(*(self.beside(Z) for Z in points))
-        drawn, kl = self._drawn(beside, self.own(draws), coupling)
-        return Points(*(self.together(Z) for Z in drawn)), kl.sum(-2)
+        in_layout = Points(*(self.to_kernel_layout(Z) for Z in points))
+        drawn, kl = self._draw(in_layout, self.draws_in_layout(draws), coupling)
+        return Points(*(self.from_kernel_layout(Z) for Z in drawn)), kl.sum(-2)
 
-    def beside(self, Z: Tensor) -> Tensor:
+    def to_kernel_layout(self, Z: Tensor) -> Tensor:
         """The same inputs for every output, [..., D, T, N, D_in]."""
         return Z.unsqueeze(-4).expand(*Z.shape[:-3], self.q_mean.shape[-1], *Z.shape[-3:])
 
-    def together(self, Z: Tensor) -> Tensor:
-        """Outputs side by side [..., D, T, N, 1] as columns, [..., T, N, D]."""
+    def from_kernel_layout(self, Z: Tensor) -> Tensor:
+        """Outputs one by one [..., D, T, N, 1] as columns, [..., T, N, D]."""
         return Z.squeeze(-1).movedim(-3, -1)
 
-    def own(self, draws: Draws) -> Draws:
-        """Random numbers for outputs side by side."""
+    def draws_in_layout(self, draws: Draws) -> Draws:
+        """Random numbers for outputs one by one."""
         return _OneByOne(draws, self.q_mean.shape[-1])
 
     def prior_mean(self, Z: Tensor) -> Tensor:
         """[..., D, T, N, 1] at inputs that are the same for every output, [..., D, T, N, D_in]."""
-        return _side_by_side(self.mean(Z[..., 0, :, :, :]))
+        return _one_by_one(self.mean(Z[..., 0, :, :, :]))
 
     def variational_parameters(self) -> tuple[Tensor, Tensor]:
         """Mean [..., D, 1, M, 1] and lower-triangular factor [..., D, 1, 1, M, M] of q."""
@@ -73,19 +79,19 @@ class SeparateLayer(SubsetLayer):
 
 
 class _OneByOne:
-    """Random numbers for outputs side by side: [..., D, T, N, 1] from those for D outputs, [..., T, N, D]."""
+    """Random numbers for outputs one by one: [..., D, T, N, 1] from those for D outputs, [..., T, N, D]."""
 
     def __init__(self, draws: Draws, width: int) -> None:
         self._draws, self._width = draws, width
         self.n_samples = draws.n_samples
 
     def subset(self, n_rows: int, width: int) -> Tensor:
-        return _side_by_side(self._draws.subset(n_rows, self._width))
+        return _one_by_one(self._draws.subset(n_rows, self._width))
 
     def rest(self, n_rows: int, width: int) -> Tensor:
-        return _side_by_side(self._draws.rest(n_rows, self._width))
+        return _one_by_one(self._draws.rest(n_rows, self._width))
 
 
-def _side_by_side(Z: Tensor) -> Tensor:
-    """Columns [..., T, N, D] as outputs side by side, [..., D, T, N, 1]."""
+def _one_by_one(Z: Tensor) -> Tensor:
+    """Columns [..., T, N, D] as outputs one by one, [..., D, T, N, 1]."""
     return Z.movedim(-1, -3).unsqueeze(-1)

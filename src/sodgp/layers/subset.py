@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from sodgp.errors import ConfigurationError
 from sodgp.kernels.dense import covariance
 from sodgp.layers.conditional import Conditional, condition
+from sodgp.layers.contract import Points
 from sodgp.layers.families import FAMILIES, Gaussian, LabelInformed, trained_numbers
 from sodgp.layers.floors import register_floored
 from sodgp.layers.means import HiddenMean
@@ -30,49 +31,81 @@ COUPLINGS = ("ancestral", "marginal", "joint")
 ROWS_TOGETHER = "rows together"
 
 
-class Points(NamedTuple):
-    """Layer inputs of the subset and of the other rows, [..., T, M, D] and [..., T, B, D]; T is 1 in layer 1.
-
-    Examples
-    --------
-    >>> Points(torch.zeros(1, 5, 2), torch.zeros(1, 20, 2)).rest.shape
-    torch.Size([1, 20, 2])
-    """
-
-    subset: Tensor
-    rest: Tensor
-
-
 class Posterior(NamedTuple):
-    """The last layer, for each Monte Carlo sample.
+    """The last layer with the subset's labels taken in, for each Monte Carlo sample.
 
     Attributes
     ----------
-    subset_mean : Tensor of shape [..., T, M, P]
-        Mean of q_hat(F_S).
-    subset_total : Tensor of shape [..., T, 1, P]
-        Variances of q_hat(F_S) over the label noise v, summed over its rows.
-    mean, variance : Tensor of shape [..., T, B, P]
-        Marginals of f at the other rows, without noise; `label_informed_totals` sums the variances over rows.
+    subset : SubsetMarginals
+        q_hat(F_S).
+    rest : RestMarginals
+        f at the other rows.
     kl : Tensor of shape [..., T]
         KL(q_hat || p(F_S | Z_S)).
 
     Examples
     --------
-    >>> from sodgp.linalg.draws import FreshDraws
     >>> from sodgp.kernels.make import make_kernel
     >>> layer = SubsetLayer(make_kernel("rbf", 1), HiddenMean(torch.zeros(1, 1).double()), size=3, width=1)
     >>> Z = torch.linspace(-1, 1, 8, dtype=torch.float64)[None, :, None]
-    >>> v = torch.full((1, 1), 0.1, dtype=torch.float64)
-    >>> layer.label_informed(Points(Z[:, :3], Z[:, 3:]), Z[:, :3], v).mean.shape
-    torch.Size([1, 5, 1])
+    >>> v = torch.full((1, 1, 1), 0.1, dtype=torch.float64)
+    >>> mean, variance = layer.label_informed(Points(Z[:, :3], Z[:, 3:]), Z[:, :3], v).rest.rows()
+    >>> mean.shape, variance.shape
+    (torch.Size([1, 5, 1]), torch.Size([1, 5, 1]))
     """
 
-    subset_mean: Tensor
-    subset_total: Tensor
-    mean: Tensor
-    variance: Tensor
+    subset: SubsetMarginals
+    rest: RestMarginals
     kl: Tensor
+
+
+class SubsetMarginals:
+    """Marginals of F_S under q_hat, whose sites have the variance v [..., 1, 1 or M, P]."""
+
+    def __init__(self, q_hat: LabelInformed, v: Tensor) -> None:
+        self._q_hat, self._v = q_hat, v
+
+    def rows(self) -> tuple[Tensor, Tensor]:
+        """Means and variances, [..., T, M, P]."""
+        return self._q_hat.mean, self._q_hat.f.variance
+
+    def totals(self) -> tuple[Tensor, Tensor]:
+        """Means, and variances summed over rows, [..., T, 1, P]."""
+        if self._v.shape[-2] > 1:
+            mean, variance = self.rows()
+            return mean, variance.sum(-2, keepdim=True)
+        mean, total = self.over_sites()
+        return mean, self._v * total
+
+    def over_sites(self) -> tuple[Tensor, Tensor]:
+        """Means, and variances over those of the sites, summed over rows, [..., T, 1, P]."""
+        return self._q_hat.mean, self._q_hat.relative_variance.unsqueeze(-2)
+
+
+class RestMarginals:
+    """Marginals of f at rows outside the subset; sums over rows cost less than the rows themselves."""
+
+    def __init__(self, cond: Conditional, w: Gaussian, mean_b: Tensor) -> None:
+        self._cond, self._w, self._mean_b = cond, w, mean_b
+        self._rows: tuple[Tensor, Tensor] | None = None
+
+    def rows(self) -> tuple[Tensor, Tensor]:
+        """Means and variances, [..., T, B, P]."""
+        if self._rows is None:
+            mean, variance = self._cond.rows_under(*self._w)
+            self._rows = self._mean_b + mean, variance
+        return self._rows
+
+    def totals(self) -> tuple[Tensor, Tensor]:
+        """Means, and variances summed over rows, [..., T, 1, P]."""
+        if self._rows is not None:
+            return self._rows[0], self._rows[1].sum(-2, keepdim=True)
+        mean, total = self._cond.totals_under(*self._w)
+        return self._mean_b + mean, total.unsqueeze(-2)
+
+    def over_sites(self) -> None:
+        """These rows have no sites."""
+        return
 
 
 class SubsetLayer(gpytorch.Module):
@@ -98,9 +131,6 @@ class SubsetLayer(gpytorch.Module):
         Position in the stack, from 1, for error messages.
     replicates : torch.Size
         Leading axes of independent models that train in one program.
-    label_precision : Tensor of shape [*replicates, M, D], optional
-        In the last layer, where the noise of every label is known: 1 / variance of the labels, relative to the
-        likelihood's.
 
     Examples
     --------
@@ -116,7 +146,6 @@ class SubsetLayer(gpytorch.Module):
 
     q_mean: nn.Parameter
     q_factor: nn.Parameter
-    label_precision: Tensor | None
 
     def __init__(
         self,
@@ -131,13 +160,10 @@ class SubsetLayer(gpytorch.Module):
         jitter: Jitter | None = None,
         index: int = 1,
         replicates: torch.Size = torch.Size(),
-        label_precision: Tensor | None = None,
     ) -> None:
         super().__init__()
         self.kernel = kernel
         self.mean = mean
-        # None is no part of a state dict.
-        self.register_buffer("label_precision", None if label_precision is None else label_precision.clone())
         self.parameterization = parameterization
         self.family = FAMILIES[parameterization]
         self.index = index
@@ -178,17 +204,22 @@ class SubsetLayer(gpytorch.Module):
         kl : Tensor of shape [..., T] or [..., 1]
             Summed over outputs.
         """
-        return self._drawn(points, draws, coupling)
+        return self._draw(points, draws, coupling)
 
-    def beside(self, Z: Tensor) -> Tensor:
+    @property
+    def has_kernel_per_output(self) -> bool:
+        """All outputs share one kernel."""
+        return False
+
+    def to_kernel_layout(self, Z: Tensor) -> Tensor:
         """Inputs [..., T, N, D_in] in the layout of the layer's kernel, which other layers may have."""
         return Z
 
-    def together(self, Z: Tensor) -> Tensor:
+    def from_kernel_layout(self, Z: Tensor) -> Tensor:
         """Outputs [..., T, N, D] from that layout."""
         return Z
 
-    def own(self, draws: Draws) -> Draws:
+    def draws_in_layout(self, draws: Draws) -> Draws:
         """Random numbers in that layout."""
         return draws
 
@@ -196,79 +227,73 @@ class SubsetLayer(gpytorch.Module):
         """Of the outputs at inputs Z, both in that layout."""
         return self.mean(Z)
 
-    def _drawn(self, points: Points, draws: Draws, coupling: str) -> tuple[Points, Tensor]:
+    def _draw(self, points: Points, draws: Draws, coupling: str) -> tuple[Points, Tensor]:
+        """As `propagate`, everything in the layout of the kernel."""
         cond = self.condition(points)
         m, C = self.variational_parameters()
         mean_s, mean_b = (self.prior_mean(Z) for Z in points)
         kl = self.family.kl(m, C, cond, mean_s)
         if coupling == "ancestral":
-            return self._ancestral(cond, m, C, mean_s, mean_b, draws), kl
-        f_s, w = self.family.in_f(m, C, cond, mean_s), self.family.in_w(m, C, cond, mean_s)
+            Z_s, w = self.draw_subset(cond, mean_s, draws)
+            explained, V = cond.rows_given(w)
+            return Points(Z_s, self.draw_rows(mean_b + explained, V, draws)), kl
+        f_s, q_w = self.family.in_f(m, C, cond, mean_s), self.family.in_w(m, C, cond, mean_s)
         if coupling == "marginal":
-            return self._marginal(cond, f_s, w, mean_b, draws), kl
+            return self._marginal(cond, f_s, q_w, mean_b, draws), kl
         if coupling == "joint":
-            return self._joint(cond, f_s, w, mean_b, points.rest, draws), kl
+            return self._joint(cond, f_s, q_w, mean_b, points.rest, draws), kl
         if coupling == ROWS_TOGETHER:
-            return self._rows_together(cond, f_s, w, mean_b, points.rest, draws), kl
+            return self._rows_together(cond, f_s, q_w, mean_b, points.rest, draws), kl
         raise ConfigurationError(f"coupling={coupling!r} is unknown; choose one of {', '.join(COUPLINGS)}.")
 
-    def label_informed(self, points: Points, y_s: Tensor, noise_variance: Tensor) -> Posterior:
-        """The last layer, with the subset's labels taken in (paper: q_hat).
+    def label_informed(self, points: Points, label: Tensor, variance: Tensor) -> Posterior:
+        """The last layer, with the subset's labels taken in through Gaussian sites (paper: q_hat).
 
         Parameters
         ----------
         points : Points
-        y_s : Tensor of shape [..., 1, M, P]
-        noise_variance : Tensor of shape [..., 1, 1 or M, P]
-            Label noise v, for all rows or for each.
+        label : Tensor of shape [..., 1, M, P]
+        variance : Tensor of shape [..., 1, 1 or M, P]
+            Of the sites, for all rows or for each (paper: v).
         """
-        cond, q_hat, mean_b = self.conditioned_on_labels(points, y_s, noise_variance)
-        mean, variance = cond.rows_under(*q_hat.w)
-        return Posterior(q_hat.mean, q_hat.relative_variance.unsqueeze(-2), mean_b + mean, variance, q_hat.kl)
+        cond, q_hat, mean_b = self.conditioned_on_labels(points, label, variance)
+        return Posterior(SubsetMarginals(q_hat, variance), RestMarginals(cond, q_hat.w, mean_b), q_hat.kl)
 
-    def label_informed_totals(self, points: Points, y_s: Tensor, noise_variance: Tensor) -> Posterior:
-        """As `label_informed`, variances summed over rows, [..., T, 1, P]: what a Gaussian bound needs, for less."""
-        cond, q_hat, mean_b = self.conditioned_on_labels(points, y_s, noise_variance)
-        mean, total = cond.totals_under(*q_hat.w)
-        return Posterior(
-            q_hat.mean, q_hat.relative_variance.unsqueeze(-2), mean_b + mean, total.unsqueeze(-2), q_hat.kl
-        )
-
-    def label_informed_joint(self, points: Points, y_s: Tensor, noise_variance: Tensor) -> tuple[Tensor, Tensor]:
+    def label_informed_joint(self, points: Points, label: Tensor, variance: Tensor) -> tuple[Tensor, Tensor]:
         """Mean [..., T, B, P] and full covariance [..., T, P, B, B] of f at the other rows."""
-        cond, q_hat, mean_b = self.conditioned_on_labels(points, y_s, noise_variance)
+        cond, q_hat, mean_b = self.conditioned_on_labels(points, label, variance)
         return mean_b + cond.A.mT @ q_hat.w.mean, self._rest_covariance(cond, q_hat.w, points.rest)
 
     def conditioned_on_labels(
-        self, points: Points, y_s: Tensor, noise_variance: Tensor
+        self, points: Points, label: Tensor, variance: Tensor
     ) -> tuple[Conditional, LabelInformed, Tensor]:
         """What `label_informed` is made of: the conditional of other rows, q_hat, and the mean function there."""
         cond = self.condition(points)
         m, C = self.variational_parameters()
         mean_s, mean_b = self.mean(points.subset), self.mean(points.rest)
-        return cond, self.family.label_informed(m, C, cond, mean_s, y_s, noise_variance), mean_b
+        return cond, self.family.label_informed(m, C, cond, mean_s, label, variance), mean_b
 
     @property
     def draw_variance(self) -> Tensor:
         """Noise variance of a hidden draw, [..., 1, 1, 1]."""
         return self.noise_variance[..., None, None, None] + self.jitter.draw_extra
 
-    def _ancestral(
-        self, cond: Conditional, m: Tensor, C: Tensor, mean_s: Tensor, mean_b: Tensor, draws: Draws
-    ) -> Points:
-        """F_S ~ q, Z_S = F_S + noise; every other row from p(f_n | F_S), + noise. Given F_S the rows are independent.
-
-        The laws of (S, S), (S, n) and (n, n) are those of Appendix B.2 (blocks A, B, C and the diagonal of D), which is
-        all that the bound sees, and no covariance of q meets the batch.
-        """
+    def draw_subset(self, cond: Conditional, mean_s: Tensor, draws: Draws) -> tuple[Tensor, Tensor]:
+        """F_S ~ q and Z_S = F_S + noise: Z_S, and w = L^-1 (F_S - mean(Z_S)), each [..., T, M, D]."""
+        m, C = self.variational_parameters()
         size, width = m.shape[-2:]
         f_s, w = self.family.draw(m, C, cond, mean_s, draws.subset(size, width))
-        noise = self.draw_variance
-        Z_s = f_s + noise.sqrt() * draws.subset(size, width)
+        return f_s + self.draw_variance.sqrt() * draws.subset(size, width), w
+
+    def draw_rows(self, mean: Tensor, V: Tensor, draws: Draws) -> Tensor:
+        """Every other row from p(f_n | F_S) = N(mean_n, V_n), + noise; given F_S the rows are independent.
+
+        The distributions of (S, S), (S, n) and (n, n) are those of Appendix B.2 (blocks A, B, C and the diagonal of D),
+        which is all that the bound sees, and no covariance of q meets the batch.
+        """
         # One draw carries the residual of p(f_n | F_S) and the layer noise: both are independent over rows.
-        explained, V = cond.rows_given(w)
-        Z_b = mean_b + explained + (V.unsqueeze(-1) + noise).sqrt() * draws.rest(mean_b.shape[-2], width)
-        return Points(Z_s, Z_b)
+        spread = (V.unsqueeze(-1) + self.draw_variance).sqrt()
+        return mean + spread * draws.rest(*mean.shape[-2:])
 
     def _marginal(self, cond: Conditional, f_s: Gaussian, w: Gaussian, mean_b: Tensor, draws: Draws) -> Points:
         """Every row, also within S, from its own marginal, as the authors' program does. Its bound is not a bound."""

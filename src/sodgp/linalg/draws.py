@@ -179,7 +179,7 @@ class SharedDraws:
     """
 
     def __init__(self, seed: int, n_samples: int, *, dtype: torch.dtype, device: torch.device | str = "cpu") -> None:
-        self.n_samples = n_samples
+        self.seed, self.n_samples = seed, n_samples
         self.dtype = dtype
         self.device = torch.device(device)
         self._subset = torch.Generator().manual_seed(seed)

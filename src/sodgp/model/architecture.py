@@ -11,6 +11,8 @@ from torch import Tensor
 
 from sodgp.kernels.make import KernelSpec, make_kernel
 from sodgp.layers.means import HiddenMean
+from sodgp.likelihoods.contract import Likelihood, LikelihoodOptions, Sizes
+from sodgp.likelihoods.gaussian import Gaussian
 from sodgp.linalg.cholesky import Jitter
 
 __all__ = ["Architecture", "Initialization"]
@@ -66,17 +68,11 @@ class Architecture:
         Linear means of the hidden layers; their number and widths are those of the hidden layers.
     kernel : str, function or gpytorch kernel
         See `sodgp.kernels.make.make_kernel`.
-    parameterization : {"whitened", "paper"}
-    tie_label_noise : bool
+    likelihood : LikelihoodOptions
     initialization : Initialization
     jitter : Jitter
+    dtype : torch.dtype
     replicates : torch.Size
-    known_noise : Tensor of shape [*replicates, P], optional
-        Noise variance of the likelihood where it is known, which is then not trained.
-    label_precision : Tensor of shape [*replicates, M, P], optional
-        With it: `known_noise` over the noise variance of every row of the subset.
-    separate_kernels : bool
-        A kernel for each output of the first of several layers.
 
     Examples
     --------
@@ -91,37 +87,29 @@ class Architecture:
     size: int
     mean_weights: Sequence[Tensor]
     kernel: KernelSpec = "rbf"
-    parameterization: str = "whitened"
-    tie_label_noise: bool = True
+    likelihood: LikelihoodOptions = field(default_factory=Gaussian)
     initialization: Initialization = field(default_factory=Initialization)
     jitter: Jitter = field(default_factory=Jitter)
     dtype: torch.dtype = torch.float64
     replicates: torch.Size = field(default_factory=torch.Size)
-    known_noise: Tensor | None = None
-    label_precision: Tensor | None = None
-    separate_kernels: bool = False
 
     @property
     def widths(self) -> list[int]:
         """Outputs of every layer, the last one included."""
         return [*(W.shape[-1] for W in self.mean_weights), self.n_outputs]
 
-    def kernel_of(self, layer: int) -> Kernel:
-        """A fresh kernel for the layer with that index, from 0."""
+    def kernel_of(self, layer: int, *, per_output: bool = False) -> Kernel:
+        """A fresh kernel for the layer with that index, from 0; with `per_output` a batch of one for each output."""
         dims, start = [self.input_dim, *self.widths][layer], self.initialization
-        beside = self.widths[:1] if self.is_separate(layer) else []
+        outputs = self.widths[layer : layer + 1] if per_output else []
         return make_kernel(
             self.kernel,
             dims,
             variance=start.kernel_variance,
             lengthscale=start.lengthscale,
             dtype=self.dtype,
-            replicates=torch.Size([*self.replicates, *beside]),
+            replicates=torch.Size([*self.replicates, *outputs]),
         )
-
-    def is_separate(self, layer: int) -> bool:
-        """Whether the outputs of the layer with that index, from 0, have a kernel each."""
-        return self.separate_kernels and layer == 0 and len(self.mean_weights) > 0
 
     def mean_of(self, layer: int) -> HiddenMean:
         """Mean function of the layer with that index, from 0; the last layer's is zero."""
@@ -129,3 +117,17 @@ class Architecture:
             return HiddenMean(self.mean_weights[layer].to(self.dtype).clone())
         dims = [self.input_dim, *self.widths]
         return HiddenMean(torch.zeros(dims[layer], dims[layer + 1], dtype=self.dtype))
+
+    def build_likelihood(self) -> Likelihood:
+        """The likelihood's module at its initial values."""
+        sizes = Sizes(
+            subset=self.size,
+            input_dim=self.input_dim,
+            n_outputs=self.n_outputs,
+            noise_variance=self.initialization.noise_variance,
+            lengthscale=self.initialization.lengthscale,
+            jitter=self.jitter,
+            dtype=self.dtype,
+            replicates=self.replicates,
+        )
+        return self.likelihood.build(sizes)

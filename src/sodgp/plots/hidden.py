@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from sodgp.errors import InputError
 from sodgp.estimator.describe import feature_names
-from sodgp.layers.subset import Points
+from sodgp.layers.contract import Points
 from sodgp.linalg.draws import SharedDraws
 from sodgp.plots.inputs import with_names
 from sodgp.plots.style import DRAW, MEAN, POINT, axes_or_current, tidy, with_unit

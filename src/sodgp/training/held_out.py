@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from sodgp.inference.contract import Inference
+from sodgp.inference.contract import Inference, mixture_log_density
 from sodgp.linalg.draws import SharedDraws
 from sodgp.model.deep_gp import DeepGP
 from sodgp.training.batches import Batcher
@@ -62,12 +62,8 @@ class HeldOut:
         """Log of the mixture's density at every row, all outputs together, [rows]."""
         draws = SharedDraws(self.seed, self.n_samples, dtype=X.dtype, device=X.device)
         X_s, y_s, rows = (t.unsqueeze(0) for t in (batcher.data.X_s, batcher.data.y_s, X))
-        mean, variance = inference.predict(model, X_s, y_s, rows, draws)
-        mean, variance = model.observed(mean, variance, X_s, rows, draws)
-        each = -0.5 * (math.log(2.0 * math.pi) + variance.log() + (y - mean).square() / variance)
-        # One output is independent of another given the sample, with a level of the noise of its own: the mixture over
-        # the samples is over whole rows.
-        levels = model.n_noise_levels
-        each = (each.double().unflatten(0, (levels, -1)).logsumexp(0) - math.log(levels)).sum(-1)
-        # One layer with the same noise everywhere has a single component, whatever the number of samples.
-        return torch.logsumexp(each, 0) - math.log(len(each))
+        mean, variance = inference.predictor(model, X_s, y_s, draws).rows(rows, draws)
+        _, p = model.likelihood.at(X_s, rows, draws)
+        # Given the sample one output is independent of another: the mixture over the samples is over whole rows.
+        each = p.log_predictive_density(y, mean, variance).double().sum(-1, keepdim=True)
+        return mixture_log_density(each).squeeze(-1)

@@ -16,7 +16,6 @@ import torch
 
 from sodgp.errors import NumericalError
 from sodgp.inference.contract import Inference
-from sodgp.inference.sghmc import StochasticGradientHMC
 from sodgp.linalg.draws import FreshDraws, TapeDraws
 from sodgp.model.deep_gp import DeepGP
 from sodgp.training.batches import Batcher
@@ -121,12 +120,12 @@ def fit(inference: Inference, problems: Sequence[Problem], settings: Settings) -
     --------
     >>> from sodgp.model.architecture import Architecture
     >>> from sodgp.inference.contract import TrainingSet
-    >>> from sodgp.inference.sod import SubsetOfData
+    >>> from sodgp.inference.sod import SoD
     >>> X = torch.linspace(-1, 1, 20, dtype=torch.float64)[:, None]
     >>> data = TrainingSet(X[::4], X[::4].sign(), X[1::4], X[1::4].sign())
     >>> cpu = torch.device("cpu")
     >>> settings = Settings(10, batch_rows=5, n_samples=5, learning_rate=0.03, schedule="cosine", device=cpu)
-    >>> ((model, history),) = fit(SubsetOfData(), [Problem(Architecture(1, 1, 5, []), data, seed=0)], settings)
+    >>> ((model, history),) = fit(SoD(), [Problem(Architecture(1, 1, 5, []), data, seed=0)], settings)
     >>> history.iteration, len(model.layers)
     ([1, 10], 1)
     """
@@ -170,6 +169,7 @@ def fit(inference: Inference, problems: Sequence[Problem], settings: Settings) -
         return [(single.requires_grad_(False).eval(), h) for single, h in zip(singles, histories, strict=True)]
 
     generators, journal = _generators(seeds, settings.device), None
+    sampler = inference.sampler
     if settings.checkpoint is not None:
         journal = CheckpointJournal(
             settings.checkpoint,
@@ -187,13 +187,12 @@ def fit(inference: Inference, problems: Sequence[Problem], settings: Settings) -
         "max_seconds": settings.max_seconds,
     }
     try:
-        if isinstance(inference, StochasticGradientHMC):
-            dtype = problems[0].architecture.dtype
-            fresh = FreshDraws(_one_or_many(generators), inference.n_chains, dtype=dtype, device=settings.device)
-            sampler = SamplingStep(model, inference, batcher, fresh, schedule)
+        if sampler is not None:
+            draws = FreshDraws(_one_or_many(generators), sampler.n_chains, dtype=model.dtype, device=settings.device)
+            sampling = SamplingStep(model, sampler, batcher, draws, schedule)
             if _is_to_be_recorded(model, settings):
-                sampler.record(generators)
-            histories = fit_by_sampling(sampler, **watched)
+                sampling.record(generators)
+            histories = fit_by_sampling(sampling, inference, **watched)
         else:
             step = training_step(inference, model, batcher, seeds, settings, generators)
             score = None
@@ -205,7 +204,7 @@ def fit(inference: Inference, problems: Sequence[Problem], settings: Settings) -
                 journal.finish(step)
     except NumericalError as error:
         # A model to be sampled is none before it has posterior draws.
-        if not isinstance(inference, StochasticGradientHMC):
+        if sampler is None:
             error.kept = handed_back(error.histories or [History() for _ in problems])
         raise
     return handed_back(histories)
@@ -253,8 +252,7 @@ def training_step(
         Of the Monte Carlo draws, one for each replicate; else they are made from the seeds.
     """
     generators = _generators(seeds, settings.device) if generators is None else generators
-    dtype = model.likelihood.raw_noise.dtype
-    tape = TapeDraws(_one_or_many(generators), settings.n_samples, dtype=dtype, device=settings.device)
+    tape = TapeDraws(_one_or_many(generators), settings.n_samples, dtype=model.dtype, device=settings.device)
     objective = Objective(inference, model, batcher, tape, compile=settings.compile)
     if _is_to_be_recorded(model, settings):
         try:

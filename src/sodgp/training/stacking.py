@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -59,42 +58,35 @@ def stack(inference: Inference, problems: Sequence[Problem], singles: Sequence[D
     """
     replicates = torch.Size([len(problems)])
     shapes = {(p.data.X_s.shape, p.data.X_r.shape, p.data.y_r.shape, tuple(p.architecture.widths)) for p in problems}
-    if len({p.architecture.separate_kernels for p in problems}) > 1:
-        raise ConfigurationError("replicates must all have a kernel for each output of the first layer, or none.")
     if len(shapes) > 1:
         raise ConfigurationError("replicates must have equal numbers of rows, columns, outputs and subset rows.")
     if len({p.data.precision_r is None for p in problems}) > 1:
         raise ConfigurationError("replicates must all have a known noise_variance, or none of them.")
     architectures = [p.architecture for p in problems]
     weights = [torch.stack(W) for W in zip(*(a.mean_weights for a in architectures), strict=True)]
-    known: dict[str, Any] = {
-        name: torch.stack([getattr(a, name) for a in architectures])
-        for name in ("known_noise", "label_precision")
-        if getattr(architectures[0], name) is not None
-    }
-    together = replace(architectures[0], mean_weights=weights, replicates=replicates, **known)
+    stacked = replace(architectures[0], mean_weights=weights, replicates=replicates)
     # The initial values come from the single models; `data=None` only sizes this one.
-    model = inference.build(together, None, torch.Generator())
+    model = inference.build(stacked, None, torch.Generator())
     parts = [_tensors(single) for single in singles]
     if set(parts[0]) != set(_tensors(model)):
         raise ConfigurationError("the kernel cannot be given a replicate axis; fit the models one by one.")
     with torch.no_grad():
         for name, tensor in _tensors(model).items():
             if tensor.shape != parts[0][name].shape:
-                stacked = torch.stack([part[name] for part in parts])
+                values = torch.stack([part[name] for part in parts])
                 # Tensors with a row for each data point (mean-field's q(Z)) have no rows yet without data.
-                tensor.data = stacked.reshape(tensor.shape) if tensor.numel() == stacked.numel() else stacked
+                tensor.data = values.reshape(tensor.shape) if tensor.numel() == values.numel() else values
     return model
 
 
 def unstack(model: DeepGP, singles: Sequence[DeepGP]) -> None:
     """Give every single model its replicate's parameters."""
-    together = _tensors(model)
+    stacked = _tensors(model)
     with torch.no_grad():
         for index, single in enumerate(singles):
             for name, tensor in _tensors(single).items():
-                if together[name].shape != tensor.shape:
-                    tensor.copy_(together[name][index].reshape(tensor.shape))
+                if stacked[name].shape != tensor.shape:
+                    tensor.copy_(stacked[name][index].reshape(tensor.shape))
 
 
 def _tensors(model: DeepGP) -> dict[str, Tensor]:

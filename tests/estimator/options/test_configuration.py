@@ -6,8 +6,8 @@ import torch
 from sodgp import DeepGPRegressor
 from sodgp.errors import ConfigurationError, NumericalWarning, SubsetSizeWarning
 from sodgp.estimator.options.configuration import Configuration
-from sodgp.inference.dsvi import DoublyStochastic
-from sodgp.inference.sghmc import StochasticGradientHMC
+from sodgp.inference.dsvi import DSVI
+from sodgp.inference.sghmc import SGHMC
 from sodgp.linalg.cholesky import Jitter
 from sodgp.model.architecture import Initialization
 
@@ -82,12 +82,10 @@ def test_jitter(option, dtype, jitter):
 
 
 def test_methods_get_their_options():
-    assert configuration(inference="dsvi", learn_inducing_inputs=False).method(100) == DoublyStochastic(
-        learn_inducing_inputs=False
-    )
+    assert configuration(inference="dsvi", learn_inducing_inputs=False).method(100) == DSVI(learn_inducing_inputs=False)
     options = {"n_posterior_samples": 20, "thinning": 3, "step_size": 0.2, "n_chains": 4}
     sampler = configuration(inference="sghmc", **options).method(100)
-    assert isinstance(sampler, StochasticGradientHMC)
+    assert isinstance(sampler, SGHMC)
     assert (sampler.n_draws, sampler.thinning, sampler.step_size, sampler.n_chains) == (20, 3, 0.2, 4)
     assert configuration(coupling="joint").method(100).coupling == "joint"
 

@@ -6,11 +6,11 @@ import pytest
 import torch
 
 from sodgp.inference.contract import TrainingSet, rest_of
-from sodgp.inference.sod import SubsetOfData
+from sodgp.inference.sod import SoD
 from sodgp.model.architecture import Architecture
 from sodgp.training.restart.comparison import bound_of
 
-METHOD = SubsetOfData()
+METHOD = SoD()
 # Sorted, as a table may be: quiet at first, then far from what the model says.
 X = torch.linspace(-1, 1, 4000, dtype=torch.float64)[:, None]
 Y = torch.where(X < 0, 0.0, 5.0 * X)
@@ -42,7 +42,7 @@ def test_the_seed_fixes_rows_and_draws():
 def test_precisions_follow_their_rows():
     seen = []
 
-    class Noted(SubsetOfData):
+    class Noted(SoD):
         def terms(self, model, batch, draws):
             seen.append(batch)
             return {"rest": torch.zeros(())}
@@ -57,7 +57,7 @@ def test_precisions_follow_their_rows():
 def test_other_subsets_are_compared_at_the_same_rows():
     seen = []
 
-    class Noted(SubsetOfData):
+    class Noted(SoD):
         def terms(self, model, batch, draws):
             seen.append(set(batch.X_b.flatten().tolist()))
             return {"rest": torch.zeros(())}

@@ -131,7 +131,7 @@ def test_the_posterior_at_new_rows_keeps_its_mean():
     estimator, X_t, y_t, old = trained(n_layers=1)
     model, new = estimator.model_, torch.cat([old[:8], torch.tensor([r for r in range(60) if r not in old][:4])])
     from sodgp.inference.sod import label_noise
-    from sodgp.layers.subset import Points
+    from sodgp.layers.contract import Points
 
     with torch.no_grad():
         was = model.last.label_informed(Points(X_t[old][None], X_t[new][None]), y_t[old][None], label_noise(model))

@@ -43,7 +43,7 @@ from sodgp.estimator.files.record_fields import (
 from sodgp.estimator.options.configuration import Configuration
 from sodgp.estimator.options.rules import may_separate
 from sodgp.inference.contract import Inference
-from sodgp.inference.sghmc import StochasticGradientHMC
+from sodgp.inference.sghmc import SGHMC
 from sodgp.kernels.dense import covariance
 from sodgp.kernels.make import KernelSpec
 from sodgp.model.architecture import Architecture
@@ -217,7 +217,7 @@ def _take_notes(estimator: Any, info: Mapping[str, Any]) -> None:
     """What only some fits leave behind, and no prediction needs."""
     diagnostics = decode_diagnostics(info.get("diagnostics"))
     if diagnostics is not None:
-        if not isinstance(estimator._method, StochasticGradientHMC):
+        if not isinstance(estimator._method, SGHMC):
             refuse("diagnostics", "those of a sampler, but nothing was sampled")
         estimator.diagnostics_ = diagnostics
     if info.get("restart_bounds") is not None:
@@ -321,7 +321,7 @@ def _check_vouched(state: Mapping[str, Tensor], method: Inference, shapes: list[
     """
     for layer, (_, width) in enumerate(shapes):
         room = {"q_mean": (M, width), "q_factor": (width, M, M)}
-        if isinstance(method, StochasticGradientHMC):
+        if isinstance(method, SGHMC):
             room = {"q_mean": (M, width), "posterior_draws": (method.n_draws, M, width)}
         for name, shape in room.items():
             found = state.get(f"layers.{layer}.{name}")

@@ -36,10 +36,10 @@ from sodgp.estimator.options.rules import (
     refuse_unused,
 )
 from sodgp.inference.contract import Inference
-from sodgp.inference.dsvi import DoublyStochastic
+from sodgp.inference.dsvi import DSVI
 from sodgp.inference.mean_field import MeanField
-from sodgp.inference.sghmc import StochasticGradientHMC
-from sodgp.inference.sod import SubsetOfData
+from sodgp.inference.sghmc import SGHMC
+from sodgp.inference.sod import SoD
 from sodgp.kernels.make import KERNEL_NAMES
 from sodgp.layers.families import FAMILIES
 from sodgp.layers.subset import COUPLINGS
@@ -65,22 +65,22 @@ MANY_ROWS = 500
 _ROWS_FOR_ONE, _MOST_ROWS = 20, 1800
 
 
-def _sod(estimator: Any) -> SubsetOfData:
+def _sod(estimator: Any) -> SoD:
     check_choice("noise", estimator.noise, NOISES)
     check_noise_that_varies(estimator)
-    return SubsetOfData(
+    return SoD(
         coupling=estimator.coupling,
         predictive_weight=_checked_weight(estimator),
         noise=estimator.noise,
     )
 
 
-def _sghmc(estimator: Any) -> StochasticGradientHMC:
+def _sghmc(estimator: Any) -> SGHMC:
     draws = check_integer("n_posterior_samples", estimator.n_posterior_samples, minimum=1)
     chains = check_integer("n_chains", estimator.n_chains, minimum=1)
     if draws % chains:
         raise ConfigurationError(f"n_posterior_samples={draws} must be a multiple of n_chains={chains}.")
-    return StochasticGradientHMC(
+    return SGHMC(
         step_size=check_positive("step_size", estimator.step_size),
         n_draws=draws,
         thinning=check_integer("thinning", estimator.thinning, minimum=1),
@@ -91,7 +91,7 @@ def _sghmc(estimator: Any) -> StochasticGradientHMC:
 
 _METHODS: dict[str, Callable[[Any], Inference]] = {
     "sod": _sod,
-    "dsvi": lambda estimator: DoublyStochastic(
+    "dsvi": lambda estimator: DSVI(
         learn_inducing_inputs=check_flag("learn_inducing_inputs", estimator.learn_inducing_inputs),
         predictive_weight=_checked_weight(estimator),
     ),
@@ -195,7 +195,7 @@ class Configuration:
 
     def method(self, n_rows: int) -> Inference:
         """The inference method, for training on so many rows."""
-        deep = isinstance(self._method, SubsetOfData) and self.n_layers > 1
+        deep = isinstance(self._method, SoD) and self.n_layers > 1
         if self.weight_by_rows and deep and n_rows >= MANY_ROWS:
             return replace(self._method, predictive_weight=1.0)  # type: ignore[type-var]
         return self._method

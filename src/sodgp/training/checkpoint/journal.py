@@ -214,9 +214,9 @@ def _fingerprint(problem: Problem) -> dict[str, Any]:
     data, chosen = problem.data, problem.chosen
     X, y = data.in_order(torch.arange(0) if chosen is None else chosen)
     digests = {"X": _sha256(X), "y": _sha256(y), "first subset": _sha256(chosen) if chosen is not None else None}
-    known = (problem.architecture.known_noise, problem.architecture.label_precision, data.precision_r)
-    if known[0] is not None:
-        digests["noise_variance"] = "".join(_sha256(values) for values in known if values is not None)
+    known = [value for value in problem.architecture.likelihood.get_params().values() if isinstance(value, Tensor)]
+    if data.precision_r is not None:
+        digests["noise_variance"] = "".join(map(_sha256, [*known, data.precision_r]))
     return {"shape": [*X.shape, y.shape[-1]], **digests, "seed": problem.seed}
 
 

@@ -42,9 +42,8 @@ def bound_at(model: DeepGP, inference: Inference, batch: Batch, *, n_samples: in
     seed : int
         Of the draws.
     """
-    noise = model.likelihood.raw_noise
-    generator = torch.Generator(noise.device).manual_seed(seed)
-    draws = FreshDraws(generator, n_samples, dtype=noise.dtype, device=noise.device)
+    generator = torch.Generator(model.device).manual_seed(seed)
+    draws = FreshDraws(generator, n_samples, dtype=model.dtype, device=model.device)
     return float(bound(inference.terms(model, batch, draws)))
 
 
@@ -73,7 +72,7 @@ def bound_of(
     seed : int
         Of the rows and of the draws.
     """
-    device = model.likelihood.raw_noise.device
+    device = model.device
     order = _shuffled_rest(data.n_rest, torch.arange(0) if chosen is None else chosen, seed)
     # In their own order, so that where all take part they are what a full step sees.
     rows = compared_rows(order, batch_rows).sort().values

@@ -18,13 +18,13 @@ from gpytorch.kernels import Kernel, ScaleKernel
 from torch import Tensor
 
 from sodgp.errors import NumericalError
-from sodgp.inference.contract import Batch, Inference, rest_of
-from sodgp.inference.sod_transfer import Parameters, Subset, carried, put
+from sodgp.inference.contract import Batch, Inference, Parameters, Subset, rest_of
 from sodgp.model.deep_gp import DeepGP
 from sodgp.selectors import KMeans, Selector
 from sodgp.training.batches import Batcher
 from sodgp.training.history import History
 from sodgp.training.restart.comparison import bound_at, compared_rows
+from sodgp.training.restart.warm import put
 from sodgp.training.stacking import Problem, unstack
 from sodgp.training.steps import Step
 
@@ -72,7 +72,7 @@ class MovedSubset(NamedTuple):
 class Reselector:
     """Chooses the subset of every replicate anew, for itself, while training goes on; a `sodgp.training.loop.Change`.
 
-    Of the variants of `sodgp.inference.sod_transfer.carried` the one with the best bound is taken, even where the
+    Of the variants of `Inference.carried` the one with the best bound is taken, even where the
     bound falls. Adam's moments of q begin anew at every choice, those of the other parameters go on. A change
     that cannot be computed, or whose bound is not finite, is not made.
 
@@ -128,7 +128,7 @@ class Reselector:
                 self._write(index, move)
         self.batcher.restart()
         for layer in self.model.layers:
-            for parameter in (layer.q_mean, layer.q_factor):
+            for parameter in (layer.q_mean, layer.get_parameter("q_factor")):
                 for value in step.optimizer.state.get(parameter, {}).values():
                     value.zero_()
 
@@ -168,7 +168,8 @@ class Reselector:
             if n_changed:
                 trial = copy.deepcopy(model)
                 tried = []
-                for name, parameters in carried(copy.deepcopy(model).double(), old, new, kept.to(X.device)).items():
+                copied = copy.deepcopy(model).double()
+                for name, parameters in self.inference.carried(copied, old, new, kept.to(X.device)).items():
                     after = self._bound(each, put(trial, parameters), rows)
                     entry = {"bound_before": before, "bound_after": after, "n_changed": n_changed, "variant": name}
                     tried.append(_Move(rows, parameters, entry))

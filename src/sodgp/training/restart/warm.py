@@ -16,14 +16,11 @@ import torch
 from torch import Tensor
 
 from sodgp.errors import ConfigurationError, NumericalError
-from sodgp.inference.contract import Inference, TrainingSet
-from sodgp.inference.sod_transfer import Subset, carried, label_noise_of_rows, put
+from sodgp.inference.contract import Inference, Parameters, Subset, TrainingSet
 from sodgp.model.deep_gp import DeepGP
 from sodgp.training.restart.comparison import bound_of
 
 logger = logging.getLogger("sodgp")
-WARM_METHODS = ("sod", "dsvi")
-"""Methods that can begin where an earlier fit ended."""
 
 
 class Start(NamedTuple):
@@ -71,26 +68,26 @@ def warm(
     ConfigurationError
         When the two models differ in more than the rows of the subset.
     """
-    old = copy.deepcopy(start.model).to(model.likelihood.raw_noise.device)
+    old = copy.deepcopy(start.model).to(model.device)
     _copy_parameters(old, model, but_q=inference.uses_subset)
     if inference.uses_subset:
 
         def judged(trial: DeepGP) -> float:
             return bound_of(trial, inference, data, None, batch_rows=batch_rows, n_samples=n_samples, seed=seed)
 
-        _carry(old, start.subset, model, data, judged)
+        _carry(inference, old, start.subset, model, data, judged)
     return model
 
 
 def _copy_parameters(old: DeepGP, new: DeepGP, *, but_q: bool) -> None:
     """Every tensor of `old` into `new`; those of q(F_S), whose rows may differ, not at all."""
     ours, theirs = new.state_dict(), old.state_dict()
-    of_rows = ("q_mean", "q_factor", "label_precision")
+    of_rows = ("q_mean", "q_factor")
     names = {name for name in ours if not (but_q and name.rsplit(".", 1)[-1] in of_rows)}
-    if new.has_known_noise:
-        # That of the new data, not of the old ones.
-        names = {name for name in names if not name.endswith("raw_noise") or name.startswith("layers.")}
-    if old.has_known_noise != new.has_known_noise:
+    if not new.likelihood.n_parameters:
+        # It is known, from the new data.
+        names = {name for name in names if not name.startswith("likelihood.")}
+    if not new.likelihood.continues(old.likelihood):
         raise ConfigurationError(
             "warm_start continues a fit with noise_variance where it had one, and without where it had none; give it"
             " again, leave it out again, or use warm_start=False."
@@ -109,17 +106,25 @@ def _copy_parameters(old: DeepGP, new: DeepGP, *, but_q: bool) -> None:
         ours[name].copy_(theirs[name])
 
 
-def _carry(old: DeepGP, subset: Subset, model: DeepGP, data: TrainingSet, judged: Callable[[DeepGP], float]) -> None:
+def _carry(
+    inference: Inference,
+    old: DeepGP,
+    subset: Subset,
+    model: DeepGP,
+    data: TrainingSet,
+    judged: Callable[[DeepGP], float],
+) -> None:
     """The best of the ways to carry q(F_S) over to the rows of `data`; q stays as it was built where none works."""
-    device = model.likelihood.raw_noise.device
+    device = model.device
     # The same rows in the same order: q itself, to the last bit and with the same signs in its factors.
     if torch.equal(subset.X, data.X_s) and torch.equal(subset.y, data.y_s):
-        put(model, [(layer.q_mean, layer.q_factor) for layer in old.layers])
+        put(model, [(layer.q_mean, layer.get_parameter("q_factor")) for layer in old.layers])
         return
     before, after = (Subset(*(t.double().to(device) for t in pair)) for pair in (subset, (data.X_s, data.y_s)))
     try:
-        noises = [label_noise_of_rows(each.double()) for each in (old, copy.deepcopy(model))]
-        variants = carried(old, before, after, matching_rows(before, after), *noises)
+        new = copy.deepcopy(model).double()
+        variances = inference.label_variances(old.double(), before.X), inference.label_variances(new, after.X)
+        variants = inference.carried(old, before, after, matching_rows(before, after), variances)
         tried = [(judged(put(copy.deepcopy(model), q)), q) for q in variants.values()]
     except (NumericalError, torch.linalg.LinAlgError) as error:  # type: ignore[attr-defined]
         logger.info("q(F_S) could not be carried over and begins anew: %s", error)
@@ -127,6 +132,16 @@ def _carry(old: DeepGP, subset: Subset, model: DeepGP, data: TrainingSet, judged
     best = max(((value, q) for value, q in tried if math.isfinite(value)), key=lambda pair: pair[0], default=None)
     if best is not None:
         put(model, best[1])
+
+
+@torch.no_grad()
+def put(model: DeepGP, parameters: Parameters, index: int | None = None) -> DeepGP:
+    """Give the model these parameters of q, or one of its replicates; the same model."""
+    for layer, (m, C) in zip(model.layers, parameters, strict=True):
+        q_factor = layer.get_parameter("q_factor")
+        (layer.q_mean if index is None else layer.q_mean[index]).copy_(m)
+        (q_factor if index is None else q_factor[index]).copy_(C)
+    return model
 
 
 def kept_directions(old: DeepGP, weights: list[Tensor]) -> list[Tensor]:

@@ -11,10 +11,10 @@ import torch
 from torch import Tensor
 
 from sodgp.errors import CholeskyError, NumericalError, NumericalWarning, SamplerDivergedError
+from sodgp.inference.contract import Inference
 from sodgp.inference.diagnostics import SamplerDiagnostics, over_chains
-from sodgp.inference.sghmc import SamplerInfo, unflatten
+from sodgp.inference.sampler import SamplerInfo
 from sodgp.linalg.cholesky import Climbs, counting
-from sodgp.model.deep_gp import DeepGP
 from sodgp.system.arrays import FloatArray
 from sodgp.system.container import Record
 from sodgp.system.interrupts import deferred_interrupt
@@ -31,6 +31,7 @@ _MAX_HALVINGS = 6
 
 def fit_by_sampling(
     step: SamplingStep,
+    inference: Inference,
     *,
     callbacks: Sequence[Callback] = (),
     journal: CheckpointJournal | None = None,
@@ -39,7 +40,8 @@ def fit_by_sampling(
     """Burn in for the iterations of the step's schedule, then fill the model's ``posterior_draws`` and ``diagnostics``.
 
     Hyper-parameters and adaptation move in burn-in only. Progress and callbacks see burn-in; the
-    ``n_draws / n_chains * thinning`` transitions behind it are about half as dear each. One `History` a replicate.
+    ``n_posterior_samples / n_chains * thinning`` transitions behind it cost about half as much each. One
+    `History` a replicate.
 
     A sampler that is interrupted, or runs out of time, leaves a model that predicts with the draws that there are (in
     burn-in, with the sampler's recent positions), but without diagnostics, and says so.
@@ -47,6 +49,8 @@ def fit_by_sampling(
     Parameters
     ----------
     step : SamplingStep
+    inference : Inference
+        Whose sampler the step drives.
     callbacks : sequence of functions of TrainingState
     journal : CheckpointJournal, optional
     max_seconds : float, optional
@@ -58,7 +62,7 @@ def fit_by_sampling(
         When the sampler runs away with smaller and smaller steps too.
     """
     model, method, began = step.model, step.method, time.perf_counter()
-    work = step.schedule.max_iter, 0.5 * method.thinning * method.n_draws / method.n_chains
+    work = step.schedule.max_iter, 0.5 * method.thinning * method.n_posterior_samples / method.n_chains
     share = None if max_seconds is None else max_seconds * work[0] / sum(work)
     options: dict[str, Any] = {"callbacks": callbacks, "journal": journal, "max_seconds": share}
     try:
@@ -87,8 +91,8 @@ def fit_by_sampling(
             _keep_some(step, _recent(step), "recent positions of its burn-in")
         return histories
     positions, potential, info = draws.result()
-    keep(model, positions)
-    model.diagnostics = _diagnose(step, potential, info)
+    method.keep(model, positions)
+    model.diagnostics = _diagnose(step, inference, potential, info)
     if draws.journal is not None:
         draws.journal.finish(step)
     return histories
@@ -138,7 +142,7 @@ class Collection:
     @property
     def is_complete(self) -> bool:
         """Whether all draws are there."""
-        return len(self.positions) == self.step.method.n_draws // self.step.method.n_chains
+        return len(self.positions) == self.step.method.n_posterior_samples // self.step.method.n_chains
 
     def take(self, deadline: float | None = None) -> str:
         """Take the draws that are missing; why it stopped before it had them, or nothing.
@@ -241,9 +245,9 @@ def _recent(step: SamplingStep) -> Tensor:
 
 def _keep_some(step: SamplingStep, positions: Tensor, what: str) -> None:
     """Fill the model with fewer draws than it has room for: each several times."""
-    count = step.method.n_draws // step.method.n_chains
+    count = step.method.n_posterior_samples // step.method.n_chains
     chosen = torch.arange(count, device=positions.device) * positions.shape[-2] // count
-    keep(step.model, positions.index_select(-2, chosen))
+    step.method.keep(step.model, positions.index_select(-2, chosen))
     warnings.warn(
         f"the sampler was stopped before it had its posterior draws: the model predicts with {what}, and there are no"
         " diagnostics. Such a model shows where the fit was going, no more; with a checkpoint, fit(X, y, resume=True)"
@@ -251,13 +255,6 @@ def _keep_some(step: SamplingStep, positions: Tensor, what: str) -> None:
         NumericalWarning,
         stacklevel=3,
     )
-
-
-def keep(model: DeepGP, positions: Tensor) -> None:
-    """Store draws [*replicates, C, n, P] in the model, one chain behind the other; q_mean becomes their mean."""
-    for layer, u in zip(model.layers, unflatten(model, positions.flatten(-3, -2)), strict=True):
-        layer.posterior_draws.copy_(u)
-        layer.q_mean.copy_(u.mean(-3))
 
 
 class _Centre:
@@ -272,17 +269,18 @@ class _Centre:
     rest = subset
 
 
-def _diagnose(step: SamplingStep, potential: Tensor, info: SamplerInfo) -> SamplerDiagnostics:
+def _diagnose(step: SamplingStep, inference: Inference, potential: Tensor, info: SamplerInfo) -> SamplerDiagnostics:
     method, data = step.method, step.batcher.data
     rows = torch.linspace(0, data.n_rest - 1, min(_DIAGNOSED_ROWS, data.n_rest)).long().to(data.X_r.device)
     X = data.X_r.index_select(-2, rows).unsqueeze(-3)
-    mean, _ = method.predict(step.model, X, X, X, _Centre(method.n_draws, X))
+    draws = _Centre(method.n_posterior_samples, X)
+    mean = inference.predictor(step.model, X, X, draws).mean(X, draws)
     # [*replicates, C n, rows, P] -> [*replicates, rows, C, n]: the first output speaks for the others.
     chains = mean[..., 0].unflatten(-2, (method.n_chains, -1)).movedim(-1, -3)
     ess_potential, r_hat_potential = over_chains(_numpy(potential))
     ess_prediction, r_hat_prediction = over_chains(_numpy(chains))
     return SamplerDiagnostics(
-        n_draws=method.n_draws,
+        n_draws=method.n_posterior_samples,
         n_chains=method.n_chains,
         thinning=method.thinning,
         step_size=float(step.step_size),

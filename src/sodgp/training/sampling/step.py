@@ -10,15 +10,7 @@ from torch import Tensor, nn
 
 from sodgp.errors import SamplerDivergedError
 from sodgp.inference.contract import Terms
-from sodgp.inference.sghmc import (
-    SamplerInfo,
-    SamplerState,
-    StochasticGradientHMC,
-    flatten,
-    start,
-    transition,
-    unflatten,
-)
+from sodgp.inference.sampler import Sampler, SamplerInfo, SamplerState, flatten, unflatten
 from sodgp.linalg.draws import Draws
 from sodgp.model.deep_gp import DeepGP
 from sodgp.training.batches import Batcher
@@ -41,7 +33,7 @@ class SamplingStep:
     Parameters
     ----------
     model : DeepGP
-    method : StochasticGradientHMC
+    method : Sampler
     batcher : Batcher
         Both halves of a step see the same batch.
     draws : Draws
@@ -50,9 +42,7 @@ class SamplingStep:
         Of Adam. The sampler's step size does not follow it, but shrinks with it after a roll-back.
     """
 
-    def __init__(
-        self, model: DeepGP, method: StochasticGradientHMC, batcher: Batcher, draws: Draws, schedule: Schedule
-    ) -> None:
+    def __init__(self, model: DeepGP, method: Sampler, batcher: Batcher, draws: Draws, schedule: Schedule) -> None:
         self.model, self.method, self.batcher, self.draws, self.schedule = model, method, batcher, draws, schedule
         hyper_parameters = [p for p in model.parameters() if p.requires_grad]
         like = model.last.q_mean
@@ -65,7 +55,7 @@ class SamplingStep:
         )
         origin = flatten([layer.q_mean for layer in model.layers]).unsqueeze(-2)
         origin = origin.expand(*model.replicates, method.n_chains, -1)
-        self.state = SamplerState(*(_constant(part) for part in start(origin)))
+        self.state = SamplerState(*(_constant(part) for part in method.start(origin)))
         self.recent = _constant(origin.new_zeros(method.window, *origin.shape))
         self.count = _constant(torch.zeros((), dtype=torch.int64, device=like.device))
         self.iteration = _constant(torch.zeros((), dtype=torch.int64))
@@ -159,7 +149,7 @@ class SamplingStep:
         (gradient,) = torch.autograd.grad(-torch.stack(list(terms.values())).sum(), position)
         normal = self.draws.subset(1, position.shape[-1]).squeeze(-2)
         with torch.no_grad():
-            state, info = transition(self.state, gradient, normal, self.step_size, self.method.friction, adapt=adapt)
+            state, info = self.method.transition(self.state, gradient, normal, self.step_size, adapt=adapt)
             for old, new in zip(self.state, state, strict=True):
                 old.copy_(new)
         return {name: value.detach() for name, value in terms.items()}, info

@@ -1,0 +1,244 @@
+"""Gaussian noise of one variance for each output: the paper's likelihood."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar
+
+import gpytorch
+import torch
+from gpytorch.constraints import GreaterThan
+from gpytorch.kernels import Kernel
+from torch import Tensor, nn
+
+from sodgp.errors import ConfigurationError
+from sodgp.layers.floors import register_floored
+from sodgp.likelihoods.contract import Likelihood, Marginals, RowLikelihood, Sites, Sizes
+from sodgp.linalg.draws import Draws
+from sodgp.system.parameters import Parameters
+from sodgp.system.validation import check_share
+
+__all__ = [
+    "Gaussian",
+    "GaussianLikelihood",
+    "GaussianOptions",
+    "expected_log_density",
+    "normal_log_density",
+    "total_log_density",
+]
+
+
+@dataclass(frozen=True)
+class GaussianOptions(Parameters):
+    """What every Gaussian likelihood can be told.
+
+    Parameters
+    ----------
+    outlier_probability : float or None
+        That an observation is unlike those that were seen; its predictive distribution is then ten times as wide. None
+        is 1 / (N + 1) after N training rows where the predictive density is trained on, which makes models surer of
+        themselves than N rows can warrant, else 0. Not used in training: it may be changed without a new fit.
+    """
+
+    outlier_probability: float | None = None
+
+    def __post_init__(self) -> None:
+        share = self.outlier_probability
+        if share is not None and check_share("outlier_probability", share) == 1.0:
+            raise ConfigurationError("outlier_probability=1 would make every observation an outlier.")
+
+
+@dataclass(frozen=True)
+class Gaussian(GaussianOptions):
+    """The same Gaussian noise for all rows, with a variance for each output.
+
+    Parameters
+    ----------
+    outlier_probability : float or None
+        As of `GaussianOptions`.
+
+    Examples
+    --------
+    >>> Gaussian().build(Sizes(subset=5, input_dim=2, n_outputs=3)).noise_variance.shape
+    torch.Size([1, 3])
+    """
+
+    name: ClassVar[str] = "gaussian"
+    is_plain: ClassVar[bool] = True
+
+    def build(self, sizes: Sizes) -> Likelihood:
+        """The module at its initial values."""
+        return GaussianLikelihood(sizes.n_outputs, sizes.noise_variance, dtype=sizes.dtype, replicates=sizes.replicates)
+
+
+class GaussianLikelihood(gpytorch.Module):
+    """y = f + noise, noise ~ N(0, sigma^2).
+
+    Parameters
+    ----------
+    n_outputs : int
+    noise_variance : float or Tensor of shape [*replicates, P]
+        Start of sigma^2.
+    dtype : torch.dtype
+    replicates : torch.Size
+
+    Examples
+    --------
+    >>> GaussianLikelihood(2, 0.1).noise_variance
+    tensor([[0.1000, 0.1000]], dtype=torch.float64, grad_fn=<UnsqueezeBackward0>)
+    """
+
+    raw_noise: nn.Parameter
+    raw_noise_constraint: GreaterThan
+
+    def __init__(
+        self,
+        n_outputs: int,
+        noise_variance: float | Tensor,
+        *,
+        dtype: torch.dtype = torch.float64,
+        replicates: torch.Size = torch.Size(),
+    ) -> None:
+        super().__init__()
+        self.n_outputs = n_outputs
+        start = torch.as_tensor(noise_variance, dtype=dtype).expand(*replicates, n_outputs)
+        register_floored(self, "raw_noise", start.clone())
+
+    @property
+    def noise_variance(self) -> Tensor:
+        """sigma^2 of every output, [*replicates, 1, P]; where the noise varies, at g = 0."""
+        return self.raw_noise_constraint.transform(self.raw_noise).unsqueeze(-2)
+
+    @property
+    def mean_noise_variance(self) -> Tensor:
+        """The same."""
+        return self.noise_variance
+
+    @property
+    def n_parameters(self) -> int:
+        """One number for each output."""
+        return self.n_outputs
+
+    @property
+    def n_levels(self) -> int:
+        """One component for each sample of f."""
+        return 1
+
+    @property
+    def kernels(self) -> list[Kernel]:
+        """None."""
+        return []
+
+    @property
+    def varies(self) -> bool:
+        """The noise is the same for all rows."""
+        return False
+
+    def at(
+        self, X_s: Tensor, X: Tensor, draws: Draws, precision: Tensor | None = None
+    ) -> tuple[RowLikelihood, RowLikelihood]:
+        """The same everywhere."""
+        rows = GaussianRows(self.noise_variance[..., None, :])
+        return rows, rows
+
+    def kl(self) -> Tensor | None:
+        """There is no q."""
+        return None
+
+    def continues(self, old: Likelihood) -> bool:
+        """After any likelihood of its own kind."""
+        return type(old) is type(self)
+
+
+class GaussianRows:
+    """p(y | f) = N(f, sigma2) with one sigma2 [..., 1, 1, P] for all rows: sums over rows are enough for its bound."""
+
+    def __init__(self, sigma2: Tensor) -> None:
+        self.sigma2 = sigma2
+
+    def log_density(self, y: Tensor, f: Tensor) -> Tensor:
+        """As of `RowLikelihood`."""
+        return normal_log_density(y, f, self.sigma2)
+
+    def expected_log_density(self, y: Tensor, f: Marginals) -> Tensor:
+        """As of `RowLikelihood`."""
+        return total_log_density(y, *f.totals(), self.sigma2)
+
+    def log_predictive_density(self, y: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
+        """As of `RowLikelihood`."""
+        return normal_log_density(y, mean, variance + self.sigma2)
+
+    def sites(self, y: Tensor) -> Sites:
+        """The labels themselves, with v = sigma^2."""
+        return Sites(y, self.sigma2)
+
+    def predictive(self, mean: Tensor, variance: Tensor) -> tuple[Tensor, Tensor]:
+        """As of `RowLikelihood`."""
+        return mean, variance + self.sigma2
+
+    def noise_variance(self, *, drawn: bool) -> Tensor:
+        """As of `RowLikelihood`."""
+        return self.sigma2
+
+
+def normal_log_density(y: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
+    """Log N(y; mean, variance), elementwise."""
+    return -0.5 * (math.log(2.0 * math.pi) + variance.log() + (y - mean).square() / variance)
+
+
+def expected_log_density(y: Tensor, mean: Tensor, variance: Tensor, noise_variance: Tensor) -> Tensor:
+    """E log N(y; f, noise) for f ~ N(mean, variance), elementwise.
+
+    Parameters
+    ----------
+    y, mean, variance : Tensor of shape [..., N, P]
+    noise_variance : Tensor of shape [..., 1, P] or broadcastable
+
+    Examples
+    --------
+    >>> zero, one = torch.zeros(3, 1), torch.ones(3, 1)
+    >>> expected_log_density(zero, zero, one, one)[0].item()  # -0.5 (log 2 pi + 1)
+    -1.4189...
+    """
+    return -0.5 * (math.log(2.0 * math.pi) + noise_variance.log() + ((y - mean).square() + variance) / noise_variance)
+
+
+def total_log_density(y: Tensor, mean: Tensor, total_variance: Tensor, noise_variance: Tensor) -> Tensor:
+    """The same, summed over rows and outputs and averaged over the Monte Carlo samples, [*replicates].
+
+    Parameters
+    ----------
+    y, mean : Tensor of shape [..., 1 or T, N, P] and [..., T, N, P]
+    total_variance : Tensor of shape [..., T, 1, P]
+        Variances summed over rows.
+    noise_variance : Tensor of shape [..., 1, 1, P]
+
+    Examples
+    --------
+    >>> y, noise = torch.zeros(1, 3, 1), torch.ones(1, 1, 1)
+    >>> total_log_density(y, y, torch.full((1, 1, 1), 3.0), noise).item()  # three times -1.4189
+    -4.2568...
+    """
+    squares = (y - mean).square().sum(-2, keepdim=True) + total_variance
+    constant = y.shape[-2] * (math.log(2.0 * math.pi) + noise_variance.log())
+    return (-0.5 * (constant + squares / noise_variance)).sum((-2, -1)).mean(-1)
+
+
+def varying_log_density(y: Tensor, f: Marginals, g: Tensor, precision: Tensor, sigma2: Tensor) -> Tensor:
+    """E log N(y_n; f_n, sigma^2 exp(g_n)), summed over rows and outputs and averaged over samples, [*replicates].
+
+    Parameters
+    ----------
+    y : Tensor of shape [..., 1, N, P]
+    f : Marginals
+    g, precision : Tensor of shape [..., 1, N, P]
+        E g_n and E exp(-g_n).
+    sigma2 : Tensor of shape [..., 1, 1, P]
+    """
+    with_sites = f.over_sites()
+    mean, variance = f.rows() if with_sites is None else (with_sites[0], 0.0)
+    squares = ((y - mean).square() + variance) * (precision / sigma2)
+    value = (-0.5 * (math.log(2.0 * math.pi) + sigma2.log() + g + squares)).sum((-2, -1)).mean(-1)
+    # The sites of such rows have the variance sigma^2 / precision.
+    return value if with_sites is None else value - 0.5 * with_sites[1].sum((-2, -1)).mean(-1)
