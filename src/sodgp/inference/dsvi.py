@@ -28,7 +28,7 @@ from sodgp.system.validation import check_flag, check_share
 __all__ = ["DSVI", "collapsed_bound"]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class DSVI(InducingMethod):
     """Doubly stochastic variational inference: the bound of eq. (dsviDGPVarPost)'s posterior, with all rows as data.
 

@@ -25,7 +25,7 @@ from sodgp.system.validation import check_integer, check_positive
 __all__ = ["MeanField"]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class MeanField(InducingMethod):
     """Mean-field deep GP: the bound of eq. (damianouVarPost)'s posterior, prod_l p(F^l | U^l, Z^(l-1)) q(U^l) q(Z^l).
 

@@ -38,7 +38,7 @@ LARGEST_POSITION = 1e3
 LARGEST_MOVE = 3.0
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class SGHMC(InducingMethod):
     """Stochastic gradient Hamiltonian Monte Carlo over the whitened inducing outputs of all layers.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import ClassVar, Self, cast
+from typing import ClassVar, cast
 
 import torch
 from torch import Tensor
@@ -46,7 +46,7 @@ _ROWS_FOR_ONE, _MOST_ROWS = 20, 1800
 _DISAGREEMENT = 0.37
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class SoD(parameters.Parameters):
     """Subset-of-data variational inference: the lower bound of eq. (SOD_Elbo), term by term.
 
@@ -157,7 +157,7 @@ class SoD(parameters.Parameters):
         kernel: object,
         likelihood: LikelihoodOptions,
         previous: DeepGP | None = None,
-    ) -> Self:
+    ) -> SoD:
         """The method with `separate_kernels` and `predictive_weight` decided by the number of rows."""
         if not self.supports(likelihood):
             self._check_goes_with(f"likelihood={likelihood.name!r}", tie_label_noise=True, reselect_every=None)

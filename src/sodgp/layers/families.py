@@ -16,7 +16,7 @@ their output before the matrix: [R..., T, D, M, M].
 
 from __future__ import annotations
 
-from typing import NamedTuple, Protocol, runtime_checkable
+from typing import NamedTuple, Protocol, cast, runtime_checkable
 
 import torch
 from torch import Tensor, nn
@@ -54,11 +54,11 @@ class Gaussian(NamedTuple):
 
 def trained_numbers(layer: nn.Module) -> int:
     """Trained numbers of one replicate of a layer with `q_mean`; of `q_factor` only the lower triangle counts."""
-    mean: Tensor = layer.get_parameter("q_mean")
-    size, width = mean.shape[-2:]
-    replicates = mean[..., 0, 0].numel()
-    others = sum(p.numel() for name, p in layer.named_parameters() if name != "q_factor") // replicates
-    return others + (width * size * (size + 1) // 2 if hasattr(layer, "q_factor") else 0)
+    numbers = dict(layer.named_parameters())
+    size, width = cast(Tensor, layer.q_mean).shape[-2:]
+    replicates = cast(Tensor, layer.q_mean)[..., 0, 0].numel()
+    others = sum(p.numel() for name, p in numbers.items() if name != "q_factor") // replicates
+    return others + (width * size * (size + 1) // 2 if "q_factor" in numbers else 0)
 
 
 class LabelInformed(NamedTuple):

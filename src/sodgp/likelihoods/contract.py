@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol, Self, runtime_checkable
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import torch
 from gpytorch.kernels import Kernel
@@ -185,6 +185,6 @@ class LikelihoodOptions(Protocol):
         """Name and value of every option."""
         ...
 
-    def set_params(self, **changes: Any) -> Self:
+    def set_params(self, **changes: Any) -> LikelihoodOptions:
         """A copy with other values."""
         ...

@@ -29,7 +29,7 @@ __all__ = [
 ]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class GaussianOptions(Parameters):
     """What every Gaussian likelihood can be told.
 
@@ -49,7 +49,7 @@ class GaussianOptions(Parameters):
             raise ConfigurationError("outlier_probability=1 would make every observation an outlier.")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Gaussian(GaussianOptions):
     """The same Gaussian noise for all rows, with a variance for each output.
 
@@ -109,6 +109,12 @@ class GaussianLikelihood(gpytorch.Module):
     def noise_variance(self) -> Tensor:
         """sigma^2 of every output, [*replicates, 1, P]; where the noise varies, at g = 0."""
         return self.raw_noise_constraint.transform(self.raw_noise).unsqueeze(-2)
+
+    @noise_variance.setter
+    def noise_variance(self, value: Tensor) -> None:
+        raw = self.raw_noise_constraint.inverse_transform(value.squeeze(-2)).to(self.raw_noise)
+        with torch.no_grad():
+            self.raw_noise.copy_(raw)
 
     @property
     def mean_noise_variance(self) -> Tensor:

@@ -28,7 +28,7 @@ START_SPREAD = 0.5
 N_LEVELS = 8
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class HeavyTailed(GaussianOptions):
     """y_n ~ N(f_n, sigma^2 exp(g_n)) with g_n one of eight equally likely values, in every row on its own.
 

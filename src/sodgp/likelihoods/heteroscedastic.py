@@ -26,7 +26,7 @@ __all__ = ["Heteroscedastic", "HeteroscedasticLikelihood", "LogNoise", "NoisePro
 START_VARIANCE = 0.1
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Heteroscedastic(GaussianOptions):
     """y_n ~ N(f_n, sigma^2 exp(g_n)) with g a GP over the inputs.
 

@@ -21,7 +21,7 @@ from sodgp.linalg.draws import Draws
 __all__ = ["KnownNoise", "KnownNoiseLikelihood"]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class KnownNoise(GaussianOptions):
     """Noise variances that were measured: ``fit(X, y, noise_variance=...)`` makes one.
 
