@@ -10,7 +10,7 @@ import torch
 from sodgp.inference.contract import Batch, bound
 from sodgp.inference.sod import SoD
 from sodgp.layers.contract import Points
-from sodgp.layers.means import HiddenMean
+from sodgp.layers.prior import HiddenMean
 from sodgp.layers.subset import SubsetLayer
 from sodgp.likelihoods.gaussian import GaussianLikelihood
 from sodgp.linalg.cholesky import Jitter

@@ -21,7 +21,7 @@ from typing import NamedTuple, Protocol, cast, runtime_checkable
 import torch
 from torch import Tensor, nn
 
-from sodgp.layers.conditional import Conditional
+from sodgp.layers.prior import Conditional
 from sodgp.linalg.cholesky import Jitter, log_diagonal
 from sodgp.linalg.factor import Factor, factorise
 from sodgp.linalg.products import Gram
@@ -82,7 +82,7 @@ class LabelInformed(NamedTuple):
     Examples
     --------
     >>> from sodgp.kernels.make import make_kernel
-    >>> from sodgp.layers.conditional import condition
+    >>> from sodgp.layers.prior import condition
     >>> X = torch.linspace(-1, 1, 4, dtype=torch.float64)[None, :, None]
     >>> cond = condition(make_kernel("rbf", 1), X, X, Jitter())
     >>> m, C = torch.zeros(1, 4, 1, dtype=torch.float64), torch.eye(4, dtype=torch.float64)[None, None]
@@ -143,7 +143,7 @@ class WhitenedFamily:
     Examples
     --------
     >>> from sodgp.kernels.make import make_kernel
-    >>> from sodgp.layers.conditional import condition
+    >>> from sodgp.layers.prior import condition
     >>> X = torch.linspace(-1, 1, 4, dtype=torch.float64)[None, :, None]
     >>> cond = condition(make_kernel("rbf", 1), X, X, Jitter())
     >>> m, C = torch.zeros(1, 4, 1, dtype=torch.float64), torch.eye(4, dtype=torch.float64)[None, None]
@@ -188,7 +188,7 @@ class PaperFamily:
     Examples
     --------
     >>> from sodgp.kernels.make import make_kernel
-    >>> from sodgp.layers.conditional import condition
+    >>> from sodgp.layers.prior import condition
     >>> X = torch.linspace(-1, 1, 4, dtype=torch.float64)[None, :, None]
     >>> cond = condition(make_kernel("rbf", 1), X, X, Jitter())
     >>> m, C = torch.zeros(1, 4, 1, dtype=torch.float64), torch.eye(4, dtype=torch.float64)[None, None]

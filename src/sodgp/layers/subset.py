@@ -15,11 +15,10 @@ from torch import Tensor, nn
 
 from sodgp.errors import ConfigurationError
 from sodgp.kernels.dense import covariance
-from sodgp.layers.conditional import Conditional, condition
 from sodgp.layers.contract import Points
 from sodgp.layers.families import FAMILIES, Gaussian, LabelInformed, trained_numbers
 from sodgp.layers.floors import register_floored
-from sodgp.layers.means import HiddenMean
+from sodgp.layers.prior import Conditional, HiddenMean, condition
 from sodgp.linalg.cholesky import Jitter, draw_root
 from sodgp.linalg.draws import Draws
 from sodgp.linalg.products import OutputVariances

@@ -70,6 +70,17 @@ class RowLikelihood(Protocol):
         """Log E p(y_n | f_n) for f_n ~ N(mean, variance), elementwise, [..., T, N, P]."""
         ...
 
+    def objective(self, y: Tensor, f: Marginals, predictive_weight: float = 0.0) -> Tensor:
+        """What the rows contribute to the objective.
+
+        With gamma the weight::
+
+            sum_n  (1 - gamma) E[log p(y_n | f_n)]  +  gamma log 1/T sum_t E_t[p(y_n | f_n)]
+
+        0 gives a term of a lower bound; 1 the log predictive density, which is what is scored, and no bound.
+        """
+        ...
+
     def sites(self, y: Tensor) -> Sites:
         """The sites of the labels y."""
         ...

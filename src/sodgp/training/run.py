@@ -23,7 +23,7 @@ from sodgp.training.checkpoint.journal import CheckpointJournal, Plan
 from sodgp.training.held_out import HeldOut
 from sodgp.training.history import Callback, History
 from sodgp.training.loop import train
-from sodgp.training.objective import Objective
+from sodgp.training.recording import CapturedStep, warn_of_no_recording
 from sodgp.training.restart.comparison import bound_of
 from sodgp.training.restart.reselect import Reselection, Reselector
 from sodgp.training.restart.warm import warm
@@ -31,7 +31,7 @@ from sodgp.training.sampling.posterior import fit_by_sampling
 from sodgp.training.sampling.step import SamplingStep
 from sodgp.training.schedule import Factor, Schedule
 from sodgp.training.stacking import Problem, stack, stack_data, unstack
-from sodgp.training.steps import CapturedStep, EagerStep, Step, warn_of_no_recording
+from sodgp.training.steps import EagerStep, Objective, Step
 
 __all__ = ["Settings", "fit"]
 
