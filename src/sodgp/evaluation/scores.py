@@ -204,14 +204,9 @@ def evaluate(
     ----------
     model : DeepGPRegressor or DeepGPEnsemble
         Fitted.
-    X : array or data frame of shape [N, D]
-    y : array or data frame of shape [N] or [N, P]
+    X, y : array or data frame of shape [N, D] and [N] or [N, P]
     targets : sequence of str or None
         Names of the targets; None takes the model's.
-
-    Returns
-    -------
-    Evaluation
 
     Raises
     ------
@@ -243,32 +238,20 @@ def evaluate(
 
 
 def observed(model: DeepGPRegressor | DeepGPEnsemble, X: Any, y: Any, *, by_name: bool = True) -> FloatArray:
-    """Targets to compare a model with, checked.
+    """Targets to compare a model's predictions with, [N, P], checked.
 
     Parameters
     ----------
     model : DeepGPRegressor or DeepGPEnsemble
         Fitted.
-    X : array or data frame of shape [N, D]
-    y : array or data frame of shape [N] or [N, P]
+    X, y : array or data frame of shape [N, D] and [N] or [N, P]
     by_name : bool
         Whether named targets are put in the model's order; without it they are in that order, whatever their names.
-
-    Returns
-    -------
-    ndarray of shape [N, P]
 
     Raises
     ------
     InputError
         `y` does not hold finite numbers, or has not the model's number of targets or the rows of `X`, or has no row.
-
-    Examples
-    --------
-    >>> X = np.linspace(-1, 1, 30)[:, None]
-    >>> model = DeepGPRegressor(n_layers=1, max_iter=5, random_state=0).fit(X, X[:, 0])
-    >>> observed(model, X, X[:, 0]).shape
-    (30, 1)
     """
     values, wanted = _numbers(_in_order(model, y) if by_name else y), _single(model).model_.n_outputs
     if values.ndim not in (1, 2):
@@ -292,20 +275,7 @@ def observed(model: DeepGPRegressor | DeepGPEnsemble, X: Any, y: Any, *, by_name
 def joined(parts: Sequence[Evaluation], order: NDArray[np.int64] | None = None) -> Evaluation:
     """The rows of several evaluations, such as the folds of a cross-validation, in one.
 
-    Parameters
-    ----------
-    parts : sequence of Evaluation
-    order : array of int or None
-        Where each row, in the order of the parts, belongs in the result.
-
-    Examples
-    --------
-    >>> from sodgp import DeepGPRegressor
-    >>> X = np.linspace(-1, 1, 30)[:, None]
-    >>> model = DeepGPRegressor(n_layers=1, max_iter=5, random_state=0).fit(X, X[:, 0])
-    >>> evaluation = evaluate(model, X, X[:, 0])
-    >>> len(joined([evaluation, evaluation]))
-    60
+    `order` says where each row, in the order of the parts, belongs in the result; None keeps the order of the parts.
     """
     place = np.arange(sum(map(len, parts))) if order is None else np.argsort(order)
     names = [field.name for field in fields(Evaluation) if field.name != "targets"]

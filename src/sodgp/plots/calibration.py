@@ -27,8 +27,7 @@ def plot_coverage(evaluation: Evaluation, target: int = 0, *, ax: Axes | None = 
     Parameters
     ----------
     evaluation : sodgp.evaluation.scores.Evaluation
-    target : int
-        Column of the targets.
+    target : int, column of the targets
     ax : Axes, default=the current one
 
     Examples
@@ -61,17 +60,7 @@ def chance_band(levels: FloatArray, count: int) -> tuple[FloatArray, FloatArray]
 
     All levels have binomial intervals of the same probability, which is found by simulation: with 95 % at each level a
     third of the curves would leave the band somewhere.
-
-    Parameters
-    ----------
-    levels : ndarray of shape [L]
-        Ascending, between 0 and 1.
-    count : int
-
-    Returns
-    -------
-    low, high : ndarray of shape [L]
-        Shares.
+    Low and high shares have the shape of `levels`, which ascend between 0 and 1.
     """
     steps = np.diff(np.concatenate([[0.0], levels, [1.0]]))
     curves = np.random.default_rng(0).multinomial(count, steps, size=_SIMULATIONS)[:, :-1].cumsum(1)
@@ -88,8 +77,7 @@ def plot_pit(evaluation: Evaluation, target: int = 0, *, bins: int | None = None
     Parameters
     ----------
     evaluation : sodgp.evaluation.scores.Evaluation
-    target : int
-        Column of the targets.
+    target : int, column of the targets
     bins : int or None
         None takes 5 to 20, by the number of rows.
     ax : Axes, default=the current one

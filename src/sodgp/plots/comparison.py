@@ -43,10 +43,8 @@ def plot_comparison(
         Of `sodgp.evaluation.evaluate`, by the name of the model.
     metric : str
         ``"nlpp"``, ``"rmse"``, ``"mae"``, ``"crps"``, ``"r2"`` or ``"coverage_90"``.
-    target : int
-        Column of the targets.
-    unit : str
-        Of the target, for the label.
+    target : int, column of the targets
+    unit : str, of the target
     n_bootstrap : int
         Resamples; 0 for no intervals.
     ax : Axes, default=the current one

@@ -39,12 +39,9 @@ def plot_fit(
         Where to draw, ascending.
     data : (X, y) or None
         Rows to show, of the training data or others. Rings then mark the subset, unless it is all training rows.
-    level : float
-        Probability of the bands.
-    n_functions : int
-        Functions drawn from the posterior.
-    units : (str, str)
-        Of the input and of the target, for the labels.
+    level : float, probability of the bands
+    n_functions : int, drawn from the posterior
+    units : (str, str), of the input and the target
     ax : Axes, default=the current one
 
     Raises
@@ -92,8 +89,7 @@ def plot_functions(
     model : DeepGPRegressor
     x : array of shape [N]
         At most 1,000 points.
-    n_samples : int
-        Number of functions.
+    n_samples : int, number of functions
     random_state : int
     ax : Axes, default=the current one
 

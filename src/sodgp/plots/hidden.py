@@ -45,14 +45,10 @@ def plot_hidden(
     model : DeepGPRegressor
         With one input and at least ``layer + 1`` layers; of several members the first is shown.
     x : array of shape [N]
-    layer : int
-        Hidden layer, from 1.
-    output : int
-        Output of the layer, from 0.
-    n_samples : int
-        Number of draws.
-    unit : str
-        Of the input, for the label.
+    layer : int, hidden layer from 1
+    output : int, of the layer, from 0
+    n_samples : int, number of draws
+    unit : str, of the input
     ax : Axes, default=the current one
 
     Raises
@@ -101,8 +97,7 @@ def plot_warp(
     ----------
     model : DeepGPRegressor
         With at least two inputs and ``layer + 1`` layers; of several members the first is shown.
-    layer : int
-        Hidden layer, from 1.
+    layer : int, hidden layer from 1
     X : array of shape [N, D] or None
         The grid spans the range of these rows; None takes two standard deviations about the training mean.
     inputs : (int, int)
@@ -110,8 +105,7 @@ def plot_warp(
     outputs : (int, int) or None
         Outputs of the layer, from 0, on the axes; None takes those numbered as `inputs` where the layer's mean is the
         identity, else the first two.
-    n_samples : int
-        Draws that are averaged.
+    n_samples : int, draws that are averaged
     ax : Axes, default=the current one
 
     Raises
@@ -167,10 +161,8 @@ def hidden_draws(model: DeepGPRegressor, X: ArrayLike, layer: int, n_samples: in
     model : DeepGPRegressor
         Fitted; of several members the first is shown.
     X : array of shape [N, D]
-    layer : int
-        Hidden layer, from 1.
-    n_samples : int
-        Draws T.
+    layer : int, hidden layer from 1
+    n_samples : int, draws T
 
     Returns
     -------

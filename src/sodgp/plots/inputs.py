@@ -78,10 +78,8 @@ def plot_relevance(model: DeepGPRegressor, layer: int = 1, *, most: int = 15, ax
     ----------
     model : DeepGPRegressor
         Fitted; of several members the first is shown.
-    layer : int
-        GP layer, from 1; the last one included.
-    most : int
-        Bars at most.
+    layer : int, GP layer from 1
+    most : int, bars at most
     ax : Axes, default=the current one
 
     Raises
@@ -119,8 +117,7 @@ def relevance(model: DeepGPRegressor, layer: int = 1) -> FloatArray:
     ----------
     model : DeepGPRegressor
         Fitted; of several members the first is shown.
-    layer : int
-        GP layer, from 1.
+    layer : int, GP layer from 1
 
     Returns
     -------
@@ -199,13 +196,14 @@ def _most_relevant(model: DeepGPRegressor) -> tuple[int, int]:
 
 def _over_one_input(ax: Axes, chosen: FloatArray, rows: FloatArray | None, label: str, name: str) -> Axes:
     """A histogram of the rows above ticks of the subset."""
-    if rows is not None:
+    height = 0.06
+    if rows is None:
+        ax.set_yticks([])
+    else:
         bins = int(np.clip(len(rows) // 10, 5, 30))
         ax.hist(rows, bins=bins, color="0.8", edgecolor="white", label=f"rows ({len(rows):,})", zorder=2)
         ax.set_ylabel("rows")
-    else:
-        ax.set_yticks([])
-    height = 0.06 * (ax.get_ylim()[1] if rows is not None else 1.0)
+        height *= ax.get_ylim()[1]
     ax.vlines(chosen, 0, height, color=ALARM, linewidth=1.4, label=label, zorder=3)
     ax.axhline(0, color=GREY, linewidth=0.8)
     ax.set(xlabel=plain(name), ylim=(0, None))

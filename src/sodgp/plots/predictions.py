@@ -22,10 +22,8 @@ def plot_predictions(evaluation: Evaluation, target: int = 0, *, unit: str = "",
     Parameters
     ----------
     evaluation : sodgp.evaluation.scores.Evaluation
-    target : int
-        Column of the targets.
-    unit : str
-        Of the target, for the labels.
+    target : int, column of the targets
+    unit : str, of the target
     ax : Axes, default=the current one
 
     Examples
@@ -63,10 +61,8 @@ def plot_residuals(evaluation: Evaluation, target: int = 0, *, unit: str = "", a
     Parameters
     ----------
     evaluation : sodgp.evaluation.scores.Evaluation
-    target : int
-        Column of the targets.
-    unit : str
-        Of the target, for the label.
+    target : int, column of the targets
+    unit : str, of the target
     ax : Axes, default=the current one
 
     Examples

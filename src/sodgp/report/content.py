@@ -133,10 +133,8 @@ def held_out(
     model : DeepGPRegressor
         Fitted.
     X, y : array or data frame of shape [N, D] and [N] or [N, P]
-    title, model_name, data_name : str
-        For the head of the page.
-    random_state : int
-        Of bootstrap and shuffled columns.
+    title, model_name, data_name, random_state
+        As `write_report`.
     targets : sequence of str, optional
         Names of the columns of y.
 
@@ -189,12 +187,8 @@ def cross_validated(
         Training rows.
     cv : int
         Folds.
-    title, model_name, data_name : str
-        For the head of the page.
-    random_state : int
-        Of the folds, of bootstrap and shuffled columns.
-    targets : sequence of str, optional
-        Names of the columns of y.
+    title, model_name, data_name, random_state, targets
+        As `held_out`.
     begin : function (label) -> callback, optional
         Called before every fit; what it returns is a callback of the fit.
 

@@ -30,17 +30,7 @@ _RC = {"svg.hashsalt": "sodgp", "svg.fonttype": "path", "font.size": 9.5, "axes.
 
 @dataclass(frozen=True)
 class Picture:
-    """A picture and its caption.
-
-    Attributes
-    ----------
-    name : str
-        For links and tests.
-    caption : str
-        What it shows and how to read it.
-    source : str
-        ``data:`` address of the SVG.
-    """
+    """A picture as the ``data:`` address of an SVG; `name` is for links and tests."""
 
     name: str
     caption: str

@@ -121,8 +121,8 @@ def _size(report: Report) -> Iterator[Finding]:
 
 def _less_sure(report: Report) -> str:
     """What to try where intervals are too narrow."""
-    weight = getattr(report.model._method, "predictive_weight", 0.0)
-    first = "Train on the bound (predictive_weight=0)" if weight else "Train longer"
+    predictive = report.about["objective"] == "predictive"
+    first = "Train on the bound (predictive_weight=0)" if predictive else "Train longer"
     several = report.about["members"] > 1
     more = "a larger member_spread" if several else "several members in a plain mixture (n_members=4, member_spread=1)"
     return f"{first}, use {more}, or widen the intervals by what the coverage curve says."

@@ -22,20 +22,10 @@ _IMPORTANCE_ROWS = 20_000
 
 @dataclass(frozen=True)
 class Column:
-    """One column of the data.
+    """One column of the evaluated rows; its `role` is ``"input"`` or ``"target"``.
 
-    Attributes
-    ----------
-    name : str
-    role : {"input", "target"}
-    low, median, high, mean, std : float
-        Of the evaluated rows.
-    distinct : int
-        Number of different values.
-    whole : bool
-        Whether all values are whole numbers.
-    shift : float
-        Mean minus the mean of the training rows, in their standard deviations.
+    `distinct` counts different values, `whole` says whether all are whole numbers, and `shift` is the mean minus that
+    of the training rows, in their standard deviations.
     """
 
     name: str
@@ -52,13 +42,7 @@ class Column:
 
 @dataclass(frozen=True)
 class Importance:
-    """How much worse the predicted mean gets when a column is shuffled.
-
-    Attributes
-    ----------
-    mean, std : ndarray of shape [D, P]
-        Rise of the RMSE over the repeats, in units of each target.
-    """
+    """Rise of the RMSE when a column is shuffled: mean and std over the repeats, [D, P], in units of each target."""
 
     mean: FloatArray
     std: FloatArray
