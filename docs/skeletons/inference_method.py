@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 from torch.distributions import Normal
 
-from sodgp.inference.contract import Batch, Terms, TrainingSet, with_log_prior
+from sodgp.inference.contract import Batch, Terms, TrainingSet
 from sodgp.inference.inducing import inducing_layers
 from sodgp.layers.contract import Points
 from sodgp.linalg.draws import Draws
@@ -62,7 +62,7 @@ class PredictiveDensity:
         terms = {"rest": batch.scale * log_mean.sum((-2, -1))}
         terms |= {f"kl_{layer}": -self.beta * kl.mean(-1) for layer, kl in enumerate(kls, start=1)}
         terms["kl_last"] = -self.beta * model.last.kl().mean(-1)
-        return with_log_prior(terms, model)
+        return model.with_log_prior(terms)
 
     def predict(self, model: DeepGP, X_s: Tensor, y_s: Tensor, X: Tensor, draws: Draws) -> tuple[Tensor, Tensor]:
         """Mean and variance of f at X for every sample, each [*replicates, T, N, P]."""

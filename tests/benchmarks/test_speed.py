@@ -114,7 +114,7 @@ def test_our_step_is_the_step_of_fit():
         torch.testing.assert_close(timed.detach(), trained, rtol=1e-6, atol=1e-8)
 
 
-@pytest.mark.parametrize("inference", [SoD(), SoD("marginal"), DSVI()])
+@pytest.mark.parametrize("inference", [SoD(), SoD(coupling="marginal"), DSVI()])
 def test_replicates_step_together(inference):
     step = our_replicated_step(inference, TINY, CPU, replicates=3, captured=False)
     terms = step()

@@ -28,7 +28,7 @@ MODULES = (
     "sodgp.inference.sghmc",
     "sodgp.inference.sod",
     "sodgp.kernels.make",
-    "sodgp.layers.conditional",
+    "sodgp.layers.prior",
     "sodgp.layers.families",
     "sodgp.layers.inducing",
     "sodgp.layers.means",

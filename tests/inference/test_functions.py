@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 import torch
+from sodgp.inference.functions import draws_subset_first, joint_moments
 
 from sodgp import DeepGPRegressor
-from sodgp.inference.functions import draws_subset_first, joint_moments
 from sodgp.linalg.draws import FreshDraws
 
 RNG = np.random.default_rng(0)
@@ -40,7 +40,7 @@ def test_rows_after_a_subset_have_the_law_of_both_together(name):
         draws = [FreshDraws(torch.Generator().manual_seed(seed), T, dtype=rows.dtype) for seed in (1, 2)]
         mean, covariance = joint_moments(given[0], model._method, *given[1:], rows, draws[0])
         ours = mixture(mean, covariance)
-        theirs = mixture(*model._method.predict_joint(*given, rows.unsqueeze(0), draws[1]))
+        theirs = mixture(*predict_joint(model._method, *given, rows.unsqueeze(0), draws[1]))
     assert mean.shape == (1 if name == "one layer" else T, 4, 2)
     assert covariance.shape == (len(mean), 2, 4, 4)
     scale = theirs[1].diagonal(dim1=-2, dim2=-1).max().item()
@@ -55,5 +55,5 @@ def test_a_subset_that_is_drawn_with_the_rows_is_left_to_the_method():
     draws = [FreshDraws(torch.Generator().manual_seed(1), 5, dtype=torch.float64) for _ in range(2)]
     rows, given = model._scaled_rows(NEW), (model._X_s, model._y_s)
     ours = joint_moments(model.model_, model._method, *given, rows, draws[0])
-    theirs = model._method.predict_joint(model.model_, *given, rows.unsqueeze(0), draws[1])
+    theirs = predict_joint(model._method, model.model_, *given, rows.unsqueeze(0), draws[1])
     assert all(torch.equal(a, b) for a, b in zip(ours, theirs, strict=True))

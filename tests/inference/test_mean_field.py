@@ -288,8 +288,8 @@ def test_a_prediction_depends_on_its_own_row_alone():
     model, data = random_case([2, 2])
     X = randn(42, 1, 6, 2)
     shared = lambda: SharedDraws(3, 5, dtype=torch.float64)
-    whole = MeanField().predict(model, *one_set(data), X, shared())
-    part = MeanField().predict(model, *one_set(data), X[:, [4, 1]], shared())
+    whole = predict(MeanField(), model, *one_set(data), X, shared())
+    part = predict(MeanField(), model, *one_set(data), X[:, [4, 1]], shared())
     for ours, theirs in zip(part, whole, strict=True):
         torch.testing.assert_close(ours, theirs[:, [4, 1]], rtol=1e-12, atol=1e-12)
 
@@ -334,7 +334,7 @@ def test_a_finished_model_is_loaded_without_its_rows():
     X = randn(61, 1, 4, 2)
     shared = lambda: SharedDraws(3, 5, dtype=torch.float64)
     for ours, theirs in zip(
-        *(MeanField().predict(m, *one_set(data), X, shared()) for m in (empty, model)), strict=True
+        *(predict(MeanField(), m, *one_set(data), X, shared()) for m in (empty, model)), strict=True
     ):
         assert torch.equal(ours, theirs)
     with pytest.raises(InputError, match=r"q\(Z\) for 0 rows .* this batch has 9"):

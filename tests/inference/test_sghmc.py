@@ -185,7 +185,7 @@ def test_predictions_pair_posterior_draws_and_hidden_draws():
     X = data.X_r[None]
 
     def predict(T, rows=X):
-        return method.predict(model, X[:, :0], X[:, :0], rows, SharedDraws(0, T, dtype=torch.float64))
+        return predict(method, model, X[:, :0], X[:, :0], rows, SharedDraws(0, T, dtype=torch.float64))
 
     assert [predict(T)[0].shape[0] for T in (2, 4, 9)] == [2, 4, 9]
     # A row's prediction depends on that row alone.
@@ -195,9 +195,9 @@ def test_predictions_pair_posterior_draws_and_hidden_draws():
         alone = copy.deepcopy(model)
         for layer in alone.layers:
             layer.posterior_draws.copy_(layer.posterior_draws[draw].expand_as(layer.posterior_draws).clone())
-        other = method.predict(alone, X[:, :0], X[:, :0], X, SharedDraws(0, 9, dtype=torch.float64))
+        other = predict(method, alone, X[:, :0], X[:, :0], X, SharedDraws(0, 9, dtype=torch.float64))
         torch.testing.assert_close(other[0][t], predict(9)[0][t])
-    mean, covariance = method.predict_joint(model, X[:, :0], X[:, :0], X[:, :5], FreshDraws(generator(0), 6))
+    mean, covariance = predict_joint(method, model, X[:, :0], X[:, :0], X[:, :5], FreshDraws(generator(0), 6))
     assert mean.shape == (6, 5, 1)
     assert covariance.shape == (6, 1, 5, 5)
 

@@ -7,8 +7,8 @@ import torch
 from gpytorch.kernels import RBFKernel
 from torch.distributions import MultivariateNormal, kl_divergence
 
-from sodgp.layers.conditional import condition
 from sodgp.layers.families import FAMILIES, Family
+from sodgp.layers.prior import condition
 from sodgp.linalg.cholesky import Jitter
 
 M, D, T = 4, 3, 5

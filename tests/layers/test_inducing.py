@@ -15,7 +15,8 @@ from sodgp.inference.dsvi import DSVI
 from sodgp.inference.inducing import inducing_start
 from sodgp.layers.contract import Points
 from sodgp.layers.inducing import InducingLayer
-from sodgp.layers.means import HiddenMean, linear_weights
+from sodgp.layers.means import linear_weights
+from sodgp.layers.prior import HiddenMean
 from sodgp.linalg.cholesky import Jitter
 from sodgp.linalg.draws import FreshDraws
 from sodgp.model.architecture import Architecture
@@ -292,7 +293,7 @@ def small_model(replicates=NONE, **options):
         make(*pair, seed=30 + 10 * i, replicates=replicates, nugget=0.03 if i == 0 else None, index=i + 1, **options)
         for i, pair in enumerate(pairwise(sizes))
     ]
-    return DeepGP(layers, noise_variance=0.1, replicates=replicates)
+    return DeepGP(layers, GaussianLikelihood(1, 0.1, replicates=replicates), replicates=replicates)
 
 
 @pytest.mark.parametrize("learn", [True, False], ids=["DSVI", "DSVI*"])
@@ -327,7 +328,7 @@ def test_every_replicate_is_the_single_model_with_its_parameters():
     ours = DSVI().terms(stack, batch_of(X, y), draws)
     bound(ours).sum().backward()
     draws = FreshDraws([generator(42 + r) for r in range(n_replicates)], 4)
-    predicted = DSVI().predict_joint(stack, X, y, X, draws)
+    predicted = predict_joint(DSVI(), stack, X, y, X, draws)
     for r in range(n_replicates):
         single = small_model()
         with torch.no_grad():
@@ -342,7 +343,7 @@ def test_every_replicate_is_the_single_model_with_its_parameters():
         bound(theirs).backward()
         for name, parameter in single.named_parameters():
             close(stack.get_parameter(name).grad[r].reshape(parameter.shape), parameter.grad, 1e-9)
-        alone = DSVI().predict_joint(single, X[r], y[r], X[r], FreshDraws(generator(42 + r), 4))
+        alone = predict_joint(DSVI(), single, X[r], y[r], X[r], FreshDraws(generator(42 + r), 4))
         for a, b in zip(predicted, alone, strict=True):
             close(a[r], b)
         assert single.n_parameters == stack.n_parameters

@@ -2,7 +2,8 @@
 
 import torch
 
-from sodgp.layers.means import HiddenMean, linear_weights, zero_weights
+from sodgp.layers.means import linear_weights, zero_weights
+from sodgp.layers.prior import HiddenMean
 
 
 def randn(seed, *shape):

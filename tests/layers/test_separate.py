@@ -10,7 +10,7 @@ from sodgp.estimator.files.records import from_record, to_record
 from sodgp.estimator.many import fit_replicates
 from sodgp.kernels.make import make_kernel
 from sodgp.layers.contract import Points
-from sodgp.layers.means import HiddenMean
+from sodgp.layers.prior import HiddenMean
 from sodgp.layers.separate import SeparateLayer
 from sodgp.layers.subset import SubsetLayer
 from sodgp.linalg.draws import FreshDraws

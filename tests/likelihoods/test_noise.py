@@ -59,7 +59,7 @@ def test_the_rest_is_between_expected_and_predictive_density(inference, n_layers
     plain, _, _ = problem(**options)
     shake(model)
     ours, theirs = method.terms(model, batch, draws()), plain.terms(model, batch, draws())
-    mean, variance = method.predict(model, batch.X_s, batch.y_s, batch.X_b, draws())
+    mean, variance = predict(method, model, batch.X_s, batch.y_s, batch.X_b, draws())
     sigma2 = model.noise_variance[..., None, :]
     expected = expected_log_density(batch.y_b, mean, variance, sigma2).mean(0).sum()
     predictive = mixture_log_density(batch.y_b, mean, variance + sigma2)
@@ -183,7 +183,7 @@ def test_tails_without_spread_are_constant_noise():
 def test_the_density_over_the_levels_by_hand(n_layers):
     method, model, batch = problem(noise="heavy_tailed", predictive_weight=1.0, n_layers=n_layers)
     shake(model)
-    mean, variance = method.predict(model, batch.X_s, batch.y_s, batch.X_b, draws())
+    mean, variance = predict(method, model, batch.X_s, batch.y_s, batch.X_b, draws())
     levels = model.noise_variance.squeeze() * model.noise_process.levels().flatten()
     spread = model.noise_process.spread.item()
     # Eight equally likely parts of a normal law: their middle quantiles.

@@ -8,10 +8,11 @@ from gpytorch.kernels import MaternKernel, RBFKernel, ScaleKernel
 from torch.distributions import MultivariateNormal, Normal, kl_divergence
 
 from sodgp.inference.contract import Batch, bound
-from sodgp.inference.sod import SoD
+from sodgp.inference.sod import SoD, sites_of
 from sodgp.layers.contract import Points
-from sodgp.layers.means import HiddenMean
+from sodgp.layers.prior import HiddenMean
 from sodgp.layers.subset import SubsetLayer
+from sodgp.likelihoods.gaussian import GaussianLikelihood
 from sodgp.linalg.cholesky import Jitter
 from sodgp.linalg.draws import FreshDraws
 from sodgp.model.deep_gp import DeepGP
@@ -84,7 +85,7 @@ def build(
                 replicates=replicates,
             )
         )
-    return DeepGP(layers, n_outputs=n_outputs, noise_variance=noise, replicates=replicates)
+    return DeepGP(layers, GaussianLikelihood(n_outputs, noise, replicates=replicates), replicates=replicates)
 
 
 @torch.no_grad()
@@ -116,7 +117,7 @@ def everything(batch):
 
 
 def value(model, batch, draws, coupling="ancestral"):
-    return bound(SoD(coupling).terms(model, batch, draws))
+    return bound(SoD(coupling=coupling).terms(model, batch, draws))
 
 
 @torch.no_grad()
@@ -179,8 +180,37 @@ def with_labels(mean, covariance, y_s, v):
     return (covariance_hat @ right.unsqueeze(-1)).squeeze(-1), covariance_hat
 
 
+def predict(method, model, X_s, y_s, X, draws):
+    """Mean and variance of f at rows X [1, N, D], for each sample."""
+    return method.predictor(model, X_s, y_s, draws).rows(X, draws)
+
+
+def predict_joint(method, model, X_s, y_s, X, draws):
+    """Mean and covariance of f over rows X [1, N, D] that are drawn together."""
+    return method.predictor(model, X_s, y_s, draws).joint(X, draws)
+
+
+def sites(model, X_s, y_s):
+    """The sites of q_hat."""
+    p_s, _ = model.likelihood.at(X_s, X_s[..., :1, :], fresh(0))
+    return sites_of(model, p_s, y_s)
+
+
+def predict_as_batch(method, model, X_s, y_s, X, draws):
+    """The same as `predict` by the way of a training step: rows X take the batch's place."""
+    coupling = "ancestral" if method.coupling == "joint" else method.coupling
+    points, _ = model.propagate(Points(X_s, X), draws, coupling)
+    return model.last.label_informed(points, *sites(model, X_s, y_s)).rest.rows()
+
+
+def predict_joint_as_batch(method, model, X_s, y_s, X, draws):
+    """The same as `predict_joint`, from the whole covariance of subset and rows."""
+    points, _ = model.propagate(Points(X_s, X), draws, "joint")
+    return model.last.label_informed_joint(points, *sites(model, X_s, y_s))
+
+
 def label_noise_of(model):
-    noise = model.likelihood.noise.detach().squeeze(-1)
+    noise = model.noise_variance.detach().squeeze(-2)
     return model.last.noise_variance.detach().expand_as(noise) if model.last.has_noise else noise
 
 
@@ -188,7 +218,7 @@ def exact_log_evidence(model, batch):
     """log N(y; mean, K + sigma^2 I) of a one-layer model."""
     X, y = everything(batch)
     K, mean = prior(model.last, X, batch.X_s.shape[-2])
-    noise = model.likelihood.noise.detach().squeeze(-1)
+    noise = model.noise_variance.detach().squeeze(-2)
     covariance = K + noise[:, None, None] * torch.eye(len(X), dtype=torch.float64)
     return MultivariateNormal(mean.mT, covariance).log_prob(y.mT).sum()
 
@@ -199,7 +229,7 @@ def collapsed_bound(model, batch):
     size = batch.X_s.shape[-2]
     K, mean = prior(model.last, X, size)
     Q = K[:, :size] @ torch.linalg.inv(K[:size, :size]) @ K[:size]
-    noise = model.likelihood.noise.detach().squeeze(-1)
+    noise = model.noise_variance.detach().squeeze(-2)
     covariance = 0.5 * (Q + Q.mT) + noise[:, None, None] * torch.eye(len(X), dtype=torch.float64)
     fit = MultivariateNormal(mean.mT, covariance).log_prob(y.mT).sum()
     return fit - ((K - Q).trace() / (2.0 * noise)).sum()
@@ -224,7 +254,7 @@ def evidence_by_sampling(model, batch, seed, n_samples):
     F = draw(mean.mT, K.expand(mean.shape[-1], -1, -1), source, (n_samples,)).mT
     Z = F + hidden.noise_variance.sqrt() * torch.randn(F.shape, generator=source, dtype=torch.float64)
     K, mean = prior(last, Z, size)
-    covariance = K + model.likelihood.noise.item() * torch.eye(len(X), dtype=torch.float64)
+    covariance = K + model.noise_variance.item() * torch.eye(len(X), dtype=torch.float64)
     log_density = MultivariateNormal(mean[..., 0], covariance).log_prob(y[:, 0])
     log_evidence = log_density.logsumexp(0) - math.log(n_samples)
     relative = (log_density - log_evidence).exp()
@@ -260,7 +290,7 @@ def log_ratio_by_sampling(model, batch, seed, n_samples):
             Z = F.mT + layer.noise_variance.sqrt() * torch.randn(F.mT.shape, generator=source, dtype=torch.float64)
             log_p += noisy.log_prob(Z).sum((-2, -1))
             log_q += noisy.log_prob(Z).sum((-2, -1))
-    log_p += Normal(F.mT, model.likelihood.noise.squeeze(-1).sqrt()).log_prob(y).sum((-2, -1))
+    log_p += Normal(F.mT, model.noise_variance.squeeze(-2).sqrt()).log_prob(y).sum((-2, -1))
     return log_p - log_q
 
 
@@ -269,7 +299,7 @@ def terms_by_hand(model, batch, draws, coupling):
     """The terms at the library's own draws of Z, every expectation given Z closed by hand, sample by sample."""
     _, y = everything(batch)
     size, n_samples = batch.X_s.shape[-2], draws.n_samples
-    noise = model.likelihood.noise.squeeze(-1)
+    noise = model.noise_variance.squeeze(-2)
     points, terms = Points(batch.X_s, batch.X_b), {}
     for index, layer in enumerate(model.layers, start=1):
         Z = torch.cat([z.expand(n_samples, -1, -1) for z in points], -2)

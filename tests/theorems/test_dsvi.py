@@ -10,7 +10,7 @@ from gpytorch.constraints import GreaterThan
 from gpytorch.models.deep_gps import DeepGP as TheirDeepGP
 from gpytorch.models.deep_gps import DeepGPLayer
 from gpytorch.variational import CholeskyVariationalDistribution, VariationalStrategy
-from helpers import NONE, by_hand, fresh, generator, matern12, maximise, randn, rbf, set_q
+from helpers import NONE, by_hand, fresh, generator, matern12, maximise, predict, predict_joint, randn, rbf, set_q
 from torch.distributions import MultivariateNormal
 
 from sodgp.inference.contract import Batch, TrainingSet, bound
@@ -21,7 +21,8 @@ from sodgp.inference.sod import SoD
 from sodgp.layers.contract import Points
 from sodgp.layers.floors import NOISE_FLOOR
 from sodgp.layers.inducing import InducingLayer
-from sodgp.layers.means import HiddenMean
+from sodgp.layers.prior import HiddenMean
+from sodgp.likelihoods.gaussian import GaussianLikelihood
 from sodgp.linalg.cholesky import Jitter
 from sodgp.model.architecture import Architecture
 from sodgp.model.deep_gp import DeepGP
@@ -56,9 +57,7 @@ def build(hidden, d_in, *, size, n_outputs=1, linear=False, nugget=None, jitter=
             noise.tril(-1) + torch.diag_embed(0.2 + noise.diagonal(dim1=-2, dim2=-1).abs()),
         )
         layers.append(layer)
-    model = DeepGP(layers, n_outputs=n_outputs, noise_variance=0.1)
-    model.likelihood.noise = 0.1 + 0.05 * torch.arange(n_outputs, dtype=torch.float64)[:, None]
-    return model
+    return DeepGP(layers, GaussianLikelihood(n_outputs, 0.1 + 0.05 * torch.arange(n_outputs)))
 
 
 def data(seed, rows, d_in=2, n_outputs=1, scale=1.0):
@@ -71,7 +70,7 @@ def value(model, batch, draws=None):
 
 
 def noises(model):
-    return model.likelihood.noise.squeeze(-1)
+    return model.noise_variance.squeeze(-2)
 
 
 # 1. One layer: GPyTorch's SVGP.
@@ -146,10 +145,10 @@ def test_one_layer_predicts_as_gpytorchs_svgp(kernel):
     X = 2.0 * randn(3, 1, 7, 2)
     f = theirs(X[0])
     for draws in (fresh(1), fresh(2, 3)):
-        mean, variance = METHOD.predict(model, X[:, :0], X[:, :0], X, draws)
+        mean, variance = predict(METHOD, model, X[:, :0], X[:, :0], X, draws)
         close(mean[0, :, 0], f.mean)
         close(variance[0, :, 0], f.variance)
-    joint_mean, joint = METHOD.predict_joint(model, X[:, :0], X[:, :0], X, fresh(1))
+    joint_mean, joint = predict_joint(METHOD, model, X[:, :0], X[:, :0], X, fresh(1))
     close(joint_mean[0, :, 0], f.mean)
     close(joint[0, 0], f.covariance_matrix)
     y = likelihood_of(model).eval()(f)
@@ -305,10 +304,10 @@ def test_with_all_rows_as_inducing_inputs_it_is_the_exact_gp(kernel, jitter, tol
     close(collapsed(model, batch), evidence, tolerance)
     X = 2.0 * randn(31, 1, 7, 2)
     theirs = exact.eval()(X[0])
-    mean, variance = METHOD.predict(model, X[:, :0], X[:, :0], X, fresh(1))
+    mean, variance = predict(METHOD, model, X[:, :0], X[:, :0], X, fresh(1))
     close(mean[0, :, 0], theirs.mean, tolerance)
     close(variance[0, :, 0], theirs.variance, tolerance)
-    _, joint = METHOD.predict_joint(model, X[:, :0], X[:, :0], X, fresh(1))
+    _, joint = predict_joint(METHOD, model, X[:, :0], X[:, :0], X, fresh(1))
     close(joint[0, 0], theirs.covariance_matrix, tolerance)
 
 
@@ -425,7 +424,7 @@ def test_prediction_is_one_gaussian_of_gpytorchs_deep_gp_for_each_sample(monkeyp
     model = build([2, 3], 2, size=5, linear=True, nugget=0.02, seed=61)
     numbers = [randn(62 + i, 4, 6, width) for i, width in enumerate([2, 3])]
     theirs = their_outputs(Stack(model), X[0], numbers, monkeypatch)[-1]
-    mean, variance = METHOD.predict(model, X[:, :0], X[:, :0], X, GivenDraws(numbers))
+    mean, variance = predict(METHOD, model, X[:, :0], X[:, :0], X, GivenDraws(numbers))
     close(mean, theirs.mean)
     close(variance, theirs.variance)
 

@@ -12,7 +12,7 @@ class Objective(torch.nn.Module):
 
     def __init__(self, model, batch, coupling):
         super().__init__()
-        self.model, self.batch, self.method = model, batch, SoD(coupling)
+        self.model, self.batch, self.method = model, batch, SoD(coupling=coupling)
 
     def forward(self):
         return torch.stack(list(self.method.terms(self.model, self.batch, fresh(70, 2)).values()))

@@ -3,15 +3,17 @@
 import numpy as np
 import pytest
 import torch
-from helpers import FAMILIES, NUGGET, fresh, prior, randn, randomise
+from helpers import FAMILIES, NUGGET, fresh, predict, prior, randn, randomise, sites
 from numpy.testing import assert_allclose, assert_array_equal
 from torch.distributions import MultivariateNormal, Normal
 
 from sodgp import DeepGPRegressor, fit_replicates
 from sodgp.errors import ConfigurationError, InputError, SodgpError
 from sodgp.inference.contract import Batch, TrainingSet, bound
-from sodgp.inference.sod import SoD, label_noise
+from sodgp.inference.sod import SoD
 from sodgp.layers.contract import Points
+from sodgp.likelihoods import Gaussian
+from sodgp.likelihoods.known_noise import KnownNoise
 from sodgp.model.architecture import Architecture
 
 M, R, P = 5, 4, 2
@@ -33,12 +35,10 @@ def model_and_batch(family, n_rest, *, known=True, hidden=()):
         M,
         weights,
         kernel="rbf-iso",
-        parameterization=family,
         jitter=NUGGET,
-        known_noise=mean if known else None,
-        label_precision=precision[:M] if known else None,
+        likelihood=KnownNoise(variance=mean, precision=precision[:M]) if known else Gaussian(),
     )
-    method = SoD()
+    method = SoD(parameterization=family)
     model = method.build(architecture, TrainingSet(X[:M], y[:M], X[M:], y[M:], precision[M:]), torch.Generator())
     parts = [t.unsqueeze(0) for t in (X[:M], y[:M], X[M:], y[M:])]
     return method, model, Batch(*parts, 1.0 if n_rest else 0.0, precision[M:].unsqueeze(0)), variances
@@ -56,7 +56,7 @@ def test_all_rows_in_the_subset_are_the_exact_gp():
         ]
     ).sum()
     torch.testing.assert_close(bound(method.terms(model, batch, fresh(0))), evidence, rtol=1e-10, atol=1e-10)
-    mean, variance = method.predict(model, batch.X_s, batch.y_s, new.unsqueeze(0), fresh(0))
+    mean, variance = predict(method, model, batch.X_s, batch.y_s, new.unsqueeze(0), fresh(0))
     for p in range(P):
         gain = K[M:, :M] @ torch.linalg.inv(K[:M, :M] + variances[:, p].diag())
         torch.testing.assert_close(mean[0, :, p], gain @ y[:, p], rtol=1e-9, atol=1e-9)
@@ -96,9 +96,9 @@ def test_every_term_against_inverses(family):
 def test_equal_noises_are_one_noise(hidden):
     method, plain, batch, _ = model_and_batch("whitened", R, known=False, hidden=hidden)
     _, known, _, _ = model_and_batch("whitened", R, hidden=hidden)
-    known.last.label_precision = torch.ones(M, P, dtype=torch.float64)
+    known.likelihood.subset_precision = torch.ones(M, P, dtype=torch.float64)
     for model in (plain, known):
-        model.likelihood.noise = torch.full((P, 1), 0.3, dtype=torch.float64)
+        model.likelihood.noise_variance = torch.full((1, P), 0.3, dtype=torch.float64)
     ours = method.terms(known, batch._replace(precision_b=torch.ones(1, R, P, dtype=torch.float64)), fresh(0, 3))
     theirs = method.terms(plain, batch._replace(precision_b=None), fresh(0, 3))
     for name, value in theirs.items():
@@ -123,8 +123,8 @@ def test_a_row_of_the_rest_counts_as_two_of_twice_its_variance():
 
 
 def test_the_label_noise_is_that_of_the_likelihood():
-    _, model, _, variances = model_and_batch("whitened", R)
-    torch.testing.assert_close(label_noise(model)[0], variances[:M])
+    _, model, batch, variances = model_and_batch("whitened", R)
+    torch.testing.assert_close(sites(model, batch.X_s, batch.y_s).variance[0], variances[:M])
     assert not model.likelihood.raw_noise.requires_grad
 
 

@@ -14,17 +14,21 @@ from helpers import (
     fresh,
     label_noise_of,
     maximise,
+    predict,
+    predict_joint,
+    predict_joint_as_batch,
     prior,
     q_of_subset,
     randn,
     randomise,
     set_q,
+    sites,
     value,
 )
 from torch.distributions import MultivariateNormal, kl_divergence
 
 from sodgp.inference.contract import Batch
-from sodgp.inference.sod import SoD, label_noise
+from sodgp.inference.sod import SoD
 from sodgp.layers.contract import Points
 from sodgp.linalg.cholesky import Jitter
 
@@ -140,7 +144,7 @@ def test_subset_of_all_data_with_q_the_prior_gives_the_exact_evidence(family, li
 def test_a_deep_model_takes_an_empty_rest(family, coupling):
     batch = whole(3, 4)
     model = randomise(build([2, 2], 2, size=4, family=family), 5)
-    terms = SoD(coupling).terms(model, batch, fresh(0, 3))
+    terms = SoD(coupling=coupling).terms(model, batch, fresh(0, 3))
     assert bool(terms["rest"] == 0.0)
     total = sum(terms.values())
     assert torch.isfinite(total)
@@ -152,7 +156,7 @@ def q_hat_of(model, batch):
     layer = model.last
     cond = layer.condition(Points(batch.X_s, batch.X_b))
     return layer.family.label_informed(
-        *layer.variational_parameters(), cond, layer.mean(batch.X_s), batch.y_s, label_noise(model)
+        *layer.variational_parameters(), cond, layer.mean(batch.X_s), *sites(model, batch.X_s, batch.y_s)
     )
 
 
@@ -207,8 +211,8 @@ def test_both_families_agree_after_conversion(label, linear):
     for name in ours:
         close(ours[name], theirs[name])
     X = randn(9, 1, 4, 2)
-    for predict in (method.predict, method.predict_joint):
-        for a, b in zip(*(predict(m, batch.X_s, batch.y_s, X, fresh(0)) for m in (whitened, paper)), strict=True):
+    for ask in (predict, predict_joint):
+        for a, b in zip(*(ask(method, m, batch.X_s, batch.y_s, X, fresh(0)) for m in (whitened, paper)), strict=True):
             close(a, b)
 
 
@@ -217,13 +221,13 @@ def test_both_families_agree_after_conversion(label, linear):
 def test_the_rest_term_is_made_of_the_predictions_at_those_rows(family, coupling):
     batch = data(7, 5, 6, n_outputs=2)
     model = randomise(build([2], 2, size=5, family=family, n_outputs=2, linear=True), 8)
-    method = SoD(coupling)
+    method = SoD(coupling=coupling)
     if coupling == "joint":
-        mean, covariance = method.predict_joint(model, batch.X_s, batch.y_s, batch.X_b, fresh(0, 4))
+        mean, covariance = predict_joint_as_batch(method, model, batch.X_s, batch.y_s, batch.X_b, fresh(0, 4))
         variance = covariance.diagonal(dim1=-2, dim2=-1).mT
     else:
-        mean, variance = method.predict(model, batch.X_s, batch.y_s, batch.X_b, fresh(0, 4))
-    noise = model.likelihood.noise.squeeze(-1)
+        mean, variance = predict(method, model, batch.X_s, batch.y_s, batch.X_b, fresh(0, 4))
+    noise = model.noise_variance.squeeze(-2)
     density = -0.5 * ((2 * torch.pi * noise).log() + ((batch.y_b - mean).square() + variance) / noise)
     close(method.terms(model, batch, fresh(0, 4))["rest"], density.sum((-2, -1)).mean())
 
@@ -232,8 +236,8 @@ def test_joint_prediction_has_the_marginals_of_the_plain_one():
     batch = data(7, 5, 6, n_outputs=2)
     model = randomise(build([], 2, size=5, n_outputs=2, linear=True), 8)
     X = randn(9, 1, 4, 2)
-    mean, variance = SoD().predict(model, batch.X_s, batch.y_s, X, fresh(0))
-    joint_mean, covariance = SoD().predict_joint(model, batch.X_s, batch.y_s, X, fresh(0))
+    mean, variance = predict(SoD(), model, batch.X_s, batch.y_s, X, fresh(0))
+    joint_mean, covariance = predict_joint(SoD(), model, batch.X_s, batch.y_s, X, fresh(0))
     close(joint_mean, mean)
     close(covariance.diagonal(dim1=-2, dim2=-1).mT, variance)
 
@@ -247,7 +251,7 @@ def test_prediction_with_q_the_prior_is_the_exact_gp_on_the_subset(family):
     if family == "paper":
         set_q(model.last, mean[:6], torch.linalg.cholesky(K[:6, :6]))
     gain = K[6:, :6] @ torch.linalg.inv(K[:6, :6] + SIGMA2 * torch.eye(6, dtype=torch.float64))
-    ours, covariance = SoD().predict_joint(model, batch.X_s, batch.y_s, X[None], fresh(0))
+    ours, covariance = predict_joint(SoD(), model, batch.X_s, batch.y_s, X[None], fresh(0))
     close(ours[0].detach(), mean[6:] + gain @ (batch.y_s[0] - mean[:6]))
     close(covariance[0, 0].detach(), K[6:, 6:] - gain @ K[:6, 6:])
 
@@ -282,7 +286,7 @@ def test_two_outputs_are_the_sum_of_single_outputs(family, label):
         state["layers.0.q_mean"] = state["layers.0.q_mean"][:, p : p + 1]
         state["layers.0.q_factor"] = state["layers.0.q_factor"][p : p + 1]
         state["layers.0.mean.weight"] = weights[0]
-        name = "likelihood.noise_covar.raw_noise"
+        name = "likelihood.raw_noise"
         state[name] = state[name][p : p + 1]
         single.load_state_dict(state)
         part = batch._replace(y_s=batch.y_s[..., p : p + 1], y_b=batch.y_b[..., p : p + 1])

@@ -2,7 +2,17 @@
 
 import pytest
 import torch
-from helpers import COUPLINGS, FAMILIES, build, data, generator, randomise, rbf
+from helpers import (
+    COUPLINGS,
+    FAMILIES,
+    build,
+    data,
+    generator,
+    predict_as_batch,
+    predict_joint_as_batch,
+    randomise,
+    rbf,
+)
 
 from sodgp.inference.contract import Batch
 from sodgp.inference.sod import SoD
@@ -56,7 +66,7 @@ def close(ours, theirs):
 @pytest.mark.parametrize("coupling", COUPLINGS)
 @pytest.mark.parametrize("family", FAMILIES)
 def test_terms_of_every_replicate(family, coupling, hidden):
-    method = SoD(coupling)
+    method = SoD(coupling=coupling)
     singles, batches, stack, together = singles_and_stack(hidden, family)
     ours = method.terms(stack, together, draws_for_all())
     for r, (single, batch) in enumerate(zip(singles, batches, strict=True)):
@@ -82,17 +92,17 @@ def test_several_outputs_and_an_own_label_noise(family, label_noise):
 @pytest.mark.parametrize("coupling", COUPLINGS)
 @pytest.mark.parametrize("family", FAMILIES)
 def test_gradients_and_predictions_of_every_replicate(family, coupling, kernel):
-    method = SoD(coupling)
+    method = SoD(coupling=coupling)
     singles, batches, stack, together = singles_and_stack([2], family, kernel=kernel)
     sum(method.terms(stack, together, draws_for_all()).values()).sum().backward()
-    predict = [method.predict, method.predict_joint]
-    predictions = [p(stack, together.X_s, together.y_s, together.X_b, draws_for_all()) for p in predict]
+    ways = [predict_as_batch, predict_joint_as_batch]
+    predictions = [p(method, stack, together.X_s, together.y_s, together.X_b, draws_for_all()) for p in ways]
     for r, (single, batch) in enumerate(zip(singles, batches, strict=True)):
         sum(method.terms(single, batch, draws_for(r)).values()).backward()
         for name, parameter in single.named_parameters():
             close(stack.get_parameter(name).grad[r].reshape(parameter.shape), parameter.grad)
-        for p, (mean, spread) in zip(predict, predictions, strict=True):
-            alone_mean, alone_spread = p(single, batch.X_s, batch.y_s, batch.X_b, draws_for(r))
+        for p, (mean, spread) in zip(ways, predictions, strict=True):
+            alone_mean, alone_spread = p(method, single, batch.X_s, batch.y_s, batch.X_b, draws_for(r))
             close(mean[r], alone_mean)
             close(spread[r], alone_spread)
 

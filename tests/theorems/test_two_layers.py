@@ -61,7 +61,7 @@ def test_every_term_is_the_average_of_closed_expectations_given_each_draw(family
     batch = data(48, 3, 2, n_outputs=2)
     model = build(hidden, 2, size=3, family=family, n_outputs=2, linear=True, label_noise=label_noise)
     randomise(model, 49)
-    ours = SoD(coupling).terms(model, batch, fresh(50, 6))
+    ours = SoD(coupling=coupling).terms(model, batch, fresh(50, 6))
     theirs = terms_by_hand(model, batch, fresh(50, 6), coupling)
     assert ours.keys() == theirs.keys()
     for name in theirs:

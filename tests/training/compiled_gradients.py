@@ -15,8 +15,8 @@ from sodgp.linalg.draws import TapeDraws
 from sodgp.linalg.factor import factorise
 from sodgp.linalg.products import Gram, HiddenRows, OutputVariances, QuadraticTrace, SpreadRows, TotalRows
 from sodgp.training.batches import Batcher
-from sodgp.training.objective import Objective
 from sodgp.training.stacking import stack, stack_data
+from sodgp.training.steps import Objective
 
 
 def randn(seed, *shape):

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple, Protocol, Self, runtime_checkable
+from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from sodgp.likelihoods.contract import LikelihoodOptions, Marginals, RowLikelihood
+from sodgp.likelihoods.contract import LikelihoodOptions
 from sodgp.linalg.draws import Draws
 from sodgp.model.architecture import Architecture
 from sodgp.model.deep_gp import DeepGP
@@ -27,9 +26,6 @@ __all__ = [
     "Terms",
     "TrainingSet",
     "bound",
-    "log_density_of_rows",
-    "mixture_log_density",
-    "with_log_prior",
 ]
 
 Terms = dict[str, Tensor]
@@ -216,7 +212,7 @@ class Inference(Protocol):
         kernel: object,
         likelihood: LikelihoodOptions,
         previous: DeepGP | None = None,
-    ) -> Self:
+    ) -> Inference:
         """The method with everything decided that depends on the data.
 
         Parameters
@@ -321,55 +317,6 @@ class Inference(Protocol):
     def prepares_once(self) -> bool:
         """Whether a predictor does its work once, and not again for every chunk of rows."""
         ...
-
-
-def log_density_of_rows(p: RowLikelihood, y: Tensor, f: Marginals, predictive_weight: float = 0.0) -> Tensor:
-    """What rows contribute to the objective, summed over rows and outputs, [*replicates].
-
-    With gamma the weight::
-
-        sum_n  (1 - gamma) E[log p(y_n | f_n)]  +  gamma log 1/T sum_t E_t[p(y_n | f_n)]
-
-    Parameters
-    ----------
-    p : RowLikelihood
-    y : Tensor of shape [..., 1, N, P]
-    f : Marginals
-    predictive_weight : float
-        0 gives a term of a lower bound, 1 the log predictive density, which is what is scored and no bound.
-    """
-    if not predictive_weight:
-        return p.expected_log_density(y, f)
-    predictive = mixture_log_density(p.log_predictive_density(y, *f.rows())).sum((-2, -1))
-    if predictive_weight == 1.0:
-        return predictive
-    return torch.lerp(p.expected_log_density(y, f), predictive, predictive_weight)
-
-
-def mixture_log_density(values: Tensor) -> Tensor:
-    """Log of the mean density over Monte Carlo samples, [..., T, N, P] -> [..., N, P].
-
-    Examples
-    --------
-    >>> mixture_log_density(torch.zeros(10, 3, 1)).flatten()
-    tensor([0., 0., 0.])
-    """
-    return values.logsumexp(-3) - math.log(values.shape[-3])
-
-
-def with_log_prior(terms: Terms, model: DeepGP) -> Terms:
-    """Add the log density of the user's priors, where there are any (maximum a posteriori for those parameters).
-
-    Examples
-    --------
-    >>> from sodgp.model.architecture import Architecture
-    >>> from sodgp.inference.sod import SoD
-    >>> model = SoD().build(Architecture(1, 1, 5, []), None, torch.Generator())
-    >>> with_log_prior({"rest": torch.zeros(())}, model)  # no priors, nothing added
-    {'rest': tensor(0.)}
-    """
-    prior = model.log_prior()
-    return terms if prior is None else {**terms, "log_prior": prior}
 
 
 def bound(terms: Terms) -> Tensor:

@@ -14,11 +14,11 @@ from gpytorch.kernels import Kernel
 from jaxtyping import Float
 from torch import Tensor
 
-from sodgp.inference.contract import Batch, Terms, TrainingSet, log_density_of_rows, with_log_prior
+from sodgp.inference.contract import Batch, Terms, TrainingSet
 from sodgp.inference.inducing import InducingMethod, inducing_layers
-from sodgp.layers.conditional import condition
 from sodgp.layers.contract import Points
 from sodgp.layers.inducing import InducingLayer, InducingMarginals
+from sodgp.layers.prior import condition
 from sodgp.linalg.cholesky import Jitter, cholesky, log_diagonal
 from sodgp.linalg.draws import Draws
 from sodgp.model.architecture import Architecture
@@ -28,7 +28,7 @@ from sodgp.system.validation import check_flag, check_share
 __all__ = ["DSVI", "collapsed_bound"]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class DSVI(InducingMethod):
     """Doubly stochastic variational inference: the bound of eq. (dsviDGPVarPost)'s posterior, with all rows as data.
 
@@ -87,11 +87,11 @@ class DSVI(InducingMethod):
         last = cast(InducingLayer, model.last)
         _, p_b = model.likelihood.at(batch.X_s, batch.X_b, draws)
         f = InducingMarginals(last, points.rest)
-        terms = {"rest": batch.scale * log_density_of_rows(p_b, batch.y_b, f, self.predictive_weight)}
+        terms = {"rest": batch.scale * p_b.objective(batch.y_b, f, self.predictive_weight)}
         # Not |=, which the compiler of PyTorch 2.6 cannot follow.
         terms.update({f"kl_{layer}": -kl.mean(-1) for layer, kl in enumerate(kls, start=1)})
         terms["kl_last"] = -last.kl().mean(-1)
-        return with_log_prior(terms, model)
+        return model.with_log_prior(terms)
 
 
 def collapsed_bound(

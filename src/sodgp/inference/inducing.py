@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar, Self, cast
+from typing import ClassVar, cast
 
 import torch
 from jaxtyping import Float
@@ -100,7 +100,7 @@ class InducingMethod(Parameters):
         kernel: object,
         likelihood: LikelihoodOptions,
         previous: DeepGP | None = None,
-    ) -> Self:
+    ) -> InducingMethod:
         """The method as it is: nothing depends on the data."""
         if not self.supports(likelihood):
             raise ConfigurationError(

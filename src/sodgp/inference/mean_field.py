@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from sodgp.errors import InputError
-from sodgp.inference.contract import Batch, Terms, TrainingSet, with_log_prior
+from sodgp.inference.contract import Batch, Terms, TrainingSet
 from sodgp.inference.footprint import GROUP, training_numbers
 from sodgp.inference.inducing import InducingMethod, inducing_start, linear_path
 from sodgp.layers.inducing import InducingLayer, Moments
@@ -25,7 +25,7 @@ from sodgp.system.validation import check_integer, check_positive
 __all__ = ["MeanField"]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class MeanField(InducingMethod):
     """Mean-field deep GP: the bound of eq. (damianouVarPost)'s posterior, prod_l p(F^l | U^l, Z^(l-1)) q(U^l) q(Z^l).
 
@@ -155,7 +155,7 @@ class MeanField(InducingMethod):
         last = cast(InducingLayer, model.last)
         error = expected_squared_error(last, inputs, Moments(batch.y_b, torch.zeros_like(batch.y_b)))
         rest = batch.scale * _log_density(error, model.noise_variance, n_rows)
-        return with_log_prior({"rest": rest, **hidden, "kl_last": -last.kl().squeeze(-1)}, model)
+        return model.with_log_prior({"rest": rest, **hidden, "kl_last": -last.kl().squeeze(-1)})
 
     def training_numbers(self, architecture: Architecture, n_rows: int, batch_rows: int, n_samples: int) -> float:
         """As of the contract, without samples, and with psi statistics of all rows."""

@@ -65,7 +65,7 @@ class Sampler(Protocol):
 
     @property
     def step_size(self) -> float:
-        """epsilon."""
+        """Epsilon."""
         ...
 
     @property

@@ -21,7 +21,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from sodgp.errors import ConfigurationError
-from sodgp.inference.contract import Batch, Predictor, Terms, TrainingSet, with_log_prior
+from sodgp.inference.contract import Batch, Predictor, Terms, TrainingSet
 from sodgp.inference.inducing import InducingMethod, inducing_layers
 from sodgp.inference.sampler import Sampler, SamplerInfo, SamplerState, flatten, unflatten
 from sodgp.layers.contract import Points
@@ -38,7 +38,7 @@ LARGEST_POSITION = 1e3
 LARGEST_MOVE = 3.0
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class SGHMC(InducingMethod):
     """Stochastic gradient Hamiltonian Monte Carlo over the whitened inducing outputs of all layers.
 
@@ -136,7 +136,7 @@ class SGHMC(InducingMethod):
     def terms(self, model: DeepGP, batch: Batch, draws: Draws) -> Terms:
         """Log density of data and u at the layers' current u, each of shape [*replicates]."""
         values = self.log_joint(model, [layer.q_mean.unsqueeze(-3) for layer in model.layers], batch, draws)
-        return with_log_prior({name: value.mean(-1) for name, value in values.items()}, model)
+        return model.with_log_prior({name: value.mean(-1) for name, value in values.items()})
 
     def predictor(self, model: DeepGP, X_s: Tensor, y_s: Tensor, draws: Draws) -> Predictor:
         """One Gaussian for each pair (posterior draw, hidden draw)."""

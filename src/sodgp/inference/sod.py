@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar, Self, cast
+from typing import ClassVar, cast
 
 import torch
 from torch import Tensor
@@ -19,8 +19,6 @@ from sodgp.inference.contract import (
     Subset,
     Terms,
     TrainingSet,
-    log_density_of_rows,
-    with_log_prior,
 )
 from sodgp.inference.footprint import GROUP, prediction_numbers, training_numbers
 from sodgp.inference.sod_prediction import MarginalPredictor, kept_or_drawn
@@ -47,7 +45,7 @@ _ROWS_FOR_ONE, _MOST_ROWS = 20, 1800
 _DISAGREEMENT = 0.37
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class SoD(parameters.Parameters):
     """Subset-of-data variational inference: the lower bound of eq. (SOD_Elbo), term by term.
 
@@ -77,9 +75,9 @@ class SoD(parameters.Parameters):
         train on, unless `parameterization` or `reselect_every` ask for one kernel or the kernel is not a name.
     predictive_weight : float or None
         Weight gamma of the log predictive density in place of the expected log density, for the rest (see
-        `sodgp.inference.contract.log_density_of_rows`). Above 0 the sum is no lower bound of the evidence any more, but
-        what is scored: the density of unseen rows. The subset's labels are inside q_hat already, and keep the expected
-        log density. None is 1 with several layers and 500 rows or more to train on, else 0.
+        `RowLikelihood.objective` in `sodgp.likelihoods.contract`). Above 0 the sum is no lower bound of the evidence
+        any more, but what is scored: the density of unseen rows. The subset's labels are inside q_hat already, and keep
+        the expected log density. None is 1 with several layers and 500 rows or more to train on, else 0.
     reselect_every : int or None
         Choose S anew after every so many steps, with the kernel that layer 1 has learned, and carry q(F_S) over; in the
         second half of training the subset stays. None keeps the first subset.
@@ -158,7 +156,7 @@ class SoD(parameters.Parameters):
         kernel: object,
         likelihood: LikelihoodOptions,
         previous: DeepGP | None = None,
-    ) -> Self:
+    ) -> SoD:
         """The method with `separate_kernels` and `predictive_weight` decided by the number of rows."""
         if not self.supports(likelihood):
             self._check_goes_with(f"likelihood={likelihood.name!r}", tie_label_noise=True, reselect_every=None)
@@ -238,15 +236,17 @@ class SoD(parameters.Parameters):
         points, kls = model.propagate(Points(batch.X_s, batch.X_b), draws, self.coupling)
         p_s, p_b = model.likelihood.at(batch.X_s, batch.X_b, draws, batch.precision_b)
         q_hat = _last(model).label_informed(points, *sites_of(model, p_s, batch.y_s))
-        rest = log_density_of_rows(p_b, batch.y_b, q_hat.rest, self.predictive_weight or 0.0)
-        terms = {"rest": batch.scale * rest, "subset": p_s.expected_log_density(batch.y_s, q_hat.subset)}
+        terms = {
+            "rest": batch.scale * p_b.objective(batch.y_b, q_hat.rest, self.predictive_weight or 0.0),
+            "subset": p_s.expected_log_density(batch.y_s, q_hat.subset),
+        }
         # Not |=, which the compiler of PyTorch 2.6 cannot follow.
         terms.update({f"kl_{layer}": -kl.mean(-1) for layer, kl in enumerate(kls, start=1)})
         terms["kl_last"] = -q_hat.kl.mean(-1)
         kl_noise = model.likelihood.kl()
         if kl_noise is not None:
             terms["kl_noise"] = -kl_noise.mean(-1)
-        return with_log_prior(terms, model)
+        return model.with_log_prior(terms)
 
     def predictor(self, model: DeepGP, X_s: Tensor, y_s: Tensor, draws: Draws) -> Predictor:
         """Eq. (prediction): test rows take the batch's place; one Gaussian for each sample."""

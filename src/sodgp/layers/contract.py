@@ -8,7 +8,7 @@ from gpytorch.kernels import Kernel
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from sodgp.layers.means import HiddenMean
+from sodgp.layers.prior import HiddenMean
 from sodgp.linalg.cholesky import Jitter
 from sodgp.linalg.draws import Draws
 

@@ -16,12 +16,12 @@ their output before the matrix: [R..., T, D, M, M].
 
 from __future__ import annotations
 
-from typing import NamedTuple, Protocol, runtime_checkable
+from typing import NamedTuple, Protocol, cast, runtime_checkable
 
 import torch
 from torch import Tensor, nn
 
-from sodgp.layers.conditional import Conditional
+from sodgp.layers.prior import Conditional
 from sodgp.linalg.cholesky import Jitter, log_diagonal
 from sodgp.linalg.factor import Factor, factorise
 from sodgp.linalg.products import Gram
@@ -54,11 +54,11 @@ class Gaussian(NamedTuple):
 
 def trained_numbers(layer: nn.Module) -> int:
     """Trained numbers of one replicate of a layer with `q_mean`; of `q_factor` only the lower triangle counts."""
-    mean: Tensor = layer.get_parameter("q_mean")
-    size, width = mean.shape[-2:]
-    replicates = mean[..., 0, 0].numel()
-    others = sum(p.numel() for name, p in layer.named_parameters() if name != "q_factor") // replicates
-    return others + (width * size * (size + 1) // 2 if hasattr(layer, "q_factor") else 0)
+    numbers = dict(layer.named_parameters())
+    size, width = cast(Tensor, layer.q_mean).shape[-2:]
+    replicates = cast(Tensor, layer.q_mean)[..., 0, 0].numel()
+    others = sum(p.numel() for name, p in numbers.items() if name != "q_factor") // replicates
+    return others + (width * size * (size + 1) // 2 if "q_factor" in numbers else 0)
 
 
 class LabelInformed(NamedTuple):
@@ -82,7 +82,7 @@ class LabelInformed(NamedTuple):
     Examples
     --------
     >>> from sodgp.kernels.make import make_kernel
-    >>> from sodgp.layers.conditional import condition
+    >>> from sodgp.layers.prior import condition
     >>> X = torch.linspace(-1, 1, 4, dtype=torch.float64)[None, :, None]
     >>> cond = condition(make_kernel("rbf", 1), X, X, Jitter())
     >>> m, C = torch.zeros(1, 4, 1, dtype=torch.float64), torch.eye(4, dtype=torch.float64)[None, None]
@@ -143,7 +143,7 @@ class WhitenedFamily:
     Examples
     --------
     >>> from sodgp.kernels.make import make_kernel
-    >>> from sodgp.layers.conditional import condition
+    >>> from sodgp.layers.prior import condition
     >>> X = torch.linspace(-1, 1, 4, dtype=torch.float64)[None, :, None]
     >>> cond = condition(make_kernel("rbf", 1), X, X, Jitter())
     >>> m, C = torch.zeros(1, 4, 1, dtype=torch.float64), torch.eye(4, dtype=torch.float64)[None, None]
@@ -188,7 +188,7 @@ class PaperFamily:
     Examples
     --------
     >>> from sodgp.kernels.make import make_kernel
-    >>> from sodgp.layers.conditional import condition
+    >>> from sodgp.layers.prior import condition
     >>> X = torch.linspace(-1, 1, 4, dtype=torch.float64)[None, :, None]
     >>> cond = condition(make_kernel("rbf", 1), X, X, Jitter())
     >>> m, C = torch.zeros(1, 4, 1, dtype=torch.float64), torch.eye(4, dtype=torch.float64)[None, None]

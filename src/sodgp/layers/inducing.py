@@ -14,11 +14,10 @@ from gpytorch.kernels import Kernel
 from torch import Tensor, nn
 
 from sodgp.kernels.dense import covariance
-from sodgp.layers.conditional import Conditional, condition
 from sodgp.layers.contract import Points
 from sodgp.layers.families import Gaussian, kl_to_standard_normal, trained_numbers
 from sodgp.layers.floors import register_floored
-from sodgp.layers.means import HiddenMean
+from sodgp.layers.prior import Conditional, HiddenMean, condition
 from sodgp.linalg.cholesky import Jitter, draw_root, log_diagonal
 from sodgp.linalg.draws import Draws
 from sodgp.linalg.products import OutputVariances

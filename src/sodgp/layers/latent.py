@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from sodgp.layers.contract import Points
 from sodgp.layers.floors import register_floored
 from sodgp.layers.inducing import InducingLayer, Moments
-from sodgp.layers.means import HiddenMean
+from sodgp.layers.prior import HiddenMean
 from sodgp.layers.psi import cross, psi1, psi2, rbf_of
 from sodgp.linalg.cholesky import Jitter, draw_root
 from sodgp.linalg.draws import Draws

@@ -1,55 +1,14 @@
-"""Mean functions of hidden layers: fixed linear maps, or zero."""
+"""Weights of the hidden layers' mean functions: fixed linear maps, or zero."""
 
 from __future__ import annotations
 
-from functools import cached_property
 from itertools import pairwise
 
 import torch
 from jaxtyping import Float
-from torch import Tensor, nn
+from torch import Tensor
 
-__all__ = ["HiddenMean", "linear_weights", "zero_weights"]
-
-
-class HiddenMean(nn.Module):
-    """mean(z) = z W with W fixed, never trained.
-
-    Parameters
-    ----------
-    weight : Tensor of shape [*replicates, D_in, D_out]
-        Zero for a zero mean.
-
-    Examples
-    --------
-    >>> mean = HiddenMean(torch.eye(3, 2))
-    >>> mean(torch.ones(5, 3)).shape, mean.kind
-    (torch.Size([5, 2]), 'linear')
-    """
-
-    weight: Tensor
-
-    def __init__(self, weight: Float[Tensor, "*replicates D_in D_out"]) -> None:
-        super().__init__()
-        self.register_buffer("weight", weight)
-
-    @cached_property
-    def kind(self) -> str:
-        """``"zero"``, ``"identity"`` or ``"linear"``: the first two cost nothing. Looked up once, at the first use."""
-        if not bool(self.weight.any()):
-            return "zero"
-        square = self.weight.shape[-1] == self.weight.shape[-2]
-        if square and torch.equal(self.weight, torch.eye(self.weight.shape[-1]).to(self.weight).expand_as(self.weight)):
-            return "identity"
-        return "linear"
-
-    def forward(self, Z: Float[Tensor, "*batch N D_in"]) -> Float[Tensor, "*batch N D_out"]:
-        """Prior mean at Z, for every output."""
-        if self.kind == "zero":
-            return Z.new_zeros(()).expand(*Z.shape[:-1], self.weight.shape[-1])
-        if self.kind == "identity":
-            return Z
-        return Z @ self.weight.unsqueeze(-3) if self.weight.dim() > 2 else Z @ self.weight
+__all__ = ["linear_weights", "zero_weights"]
 
 
 def linear_weights(X: Float[Tensor, "N D"], widths: list[int]) -> list[Float[Tensor, "D_in D_out"]]:

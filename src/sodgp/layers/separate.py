@@ -30,7 +30,7 @@ class SeparateLayer(SubsetLayer):
     >>> import torch
     >>> from sodgp.linalg.draws import FreshDraws
     >>> from sodgp.kernels.make import make_kernel
-    >>> from sodgp.layers.means import HiddenMean
+    >>> from sodgp.layers.prior import HiddenMean
     >>> kernel = make_kernel("rbf", 2, replicates=torch.Size([3]))
     >>> layer = SeparateLayer(kernel, HiddenMean(torch.eye(2, 3, dtype=torch.float64)), size=4, width=3)
     >>> X = torch.linspace(-1, 1, 20, dtype=torch.float64).reshape(1, 10, 2)

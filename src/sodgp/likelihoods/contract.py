@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol, Self, runtime_checkable
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import torch
 from gpytorch.kernels import Kernel
@@ -68,6 +68,17 @@ class RowLikelihood(Protocol):
 
     def log_predictive_density(self, y: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
         """Log E p(y_n | f_n) for f_n ~ N(mean, variance), elementwise, [..., T, N, P]."""
+        ...
+
+    def objective(self, y: Tensor, f: Marginals, predictive_weight: float = 0.0) -> Tensor:
+        """What the rows contribute to the objective.
+
+        With gamma the weight::
+
+            sum_n  (1 - gamma) E[log p(y_n | f_n)]  +  gamma log 1/T sum_t E_t[p(y_n | f_n)]
+
+        0 gives a term of a lower bound; 1 the log predictive density, which is what is scored, and no bound.
+        """
         ...
 
     def sites(self, y: Tensor) -> Sites:
@@ -185,6 +196,6 @@ class LikelihoodOptions(Protocol):
         """Name and value of every option."""
         ...
 
-    def set_params(self, **changes: Any) -> Self:
+    def set_params(self, **changes: Any) -> LikelihoodOptions:
         """A copy with other values."""
         ...

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -29,7 +30,7 @@ __all__ = [
 ]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class GaussianOptions(Parameters):
     """What every Gaussian likelihood can be told.
 
@@ -49,7 +50,7 @@ class GaussianOptions(Parameters):
             raise ConfigurationError("outlier_probability=1 would make every observation an outlier.")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Gaussian(GaussianOptions):
     """The same Gaussian noise for all rows, with a variance for each output.
 
@@ -110,6 +111,12 @@ class GaussianLikelihood(gpytorch.Module):
         """sigma^2 of every output, [*replicates, 1, P]; where the noise varies, at g = 0."""
         return self.raw_noise_constraint.transform(self.raw_noise).unsqueeze(-2)
 
+    @noise_variance.setter
+    def noise_variance(self, value: Tensor) -> None:
+        raw = self.raw_noise_constraint.inverse_transform(value.squeeze(-2)).to(self.raw_noise)
+        with torch.no_grad():
+            self.raw_noise.copy_(raw)
+
     @property
     def mean_noise_variance(self) -> Tensor:
         """The same."""
@@ -151,35 +158,71 @@ class GaussianLikelihood(gpytorch.Module):
         return type(old) is type(self)
 
 
-class GaussianRows:
-    """p(y | f) = N(f, sigma2) with one sigma2 [..., 1, 1, P] for all rows: sums over rows are enough for its bound."""
+class NoiseRows(ABC):
+    """p(y_n | f_n) = N(f_n, noise variance of row n): what the Gaussian likelihoods have in common."""
+
+    @abstractmethod
+    def noise_variance(self, *, drawn: bool) -> Tensor:
+        """Variance of y given f, [..., 1 or T, 1 or N, P]; `drawn` for observations that are drawn themselves."""
+
+    @abstractmethod
+    def expected_log_density(self, y: Tensor, f: Marginals) -> Tensor:
+        """Sum of E log p(y_n | f_n)."""
+
+    @abstractmethod
+    def sites(self, y: Tensor) -> Sites:
+        """The labels, with the variance that q_hat gives them."""
+
+    def log_density(self, y: Tensor, f: Tensor) -> Tensor:
+        """Log p(y | f), elementwise."""
+        return normal_log_density(y, f, self.noise_variance(drawn=True))
+
+    def log_predictive_density(self, y: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
+        """Log E p(y | f) for f ~ N(mean, variance), elementwise."""
+        return normal_log_density(y, mean, variance + self.noise_variance(drawn=False))
+
+    def predictive(self, mean: Tensor, variance: Tensor) -> tuple[Tensor, Tensor]:
+        """Means and variances of y from those of f."""
+        return mean, variance + self.noise_variance(drawn=False)
+
+    def objective(self, y: Tensor, f: Marginals, predictive_weight: float = 0.0) -> Tensor:
+        """Weighted mean of expected and predictive log density, as of `RowLikelihood`."""
+        if not predictive_weight:
+            return self.expected_log_density(y, f)
+        predictive = mixture_log_density(self.log_predictive_density(y, *f.rows())).sum((-2, -1))
+        if predictive_weight == 1.0:
+            return predictive
+        return torch.lerp(self.expected_log_density(y, f), predictive, predictive_weight)
+
+
+class GaussianRows(NoiseRows):
+    """One noise variance sigma2 [..., 1, 1, P] for all rows: sums over rows are enough for its bound."""
 
     def __init__(self, sigma2: Tensor) -> None:
         self.sigma2 = sigma2
 
-    def log_density(self, y: Tensor, f: Tensor) -> Tensor:
-        """As of `RowLikelihood`."""
-        return normal_log_density(y, f, self.sigma2)
+    def noise_variance(self, *, drawn: bool) -> Tensor:
+        """sigma2."""
+        return self.sigma2
 
     def expected_log_density(self, y: Tensor, f: Marginals) -> Tensor:
         """As of `RowLikelihood`."""
         return total_log_density(y, *f.totals(), self.sigma2)
 
-    def log_predictive_density(self, y: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
-        """As of `RowLikelihood`."""
-        return normal_log_density(y, mean, variance + self.sigma2)
-
     def sites(self, y: Tensor) -> Sites:
-        """The labels themselves, with v = sigma^2."""
+        """V = sigma^2."""
         return Sites(y, self.sigma2)
 
-    def predictive(self, mean: Tensor, variance: Tensor) -> tuple[Tensor, Tensor]:
-        """As of `RowLikelihood`."""
-        return mean, variance + self.sigma2
 
-    def noise_variance(self, *, drawn: bool) -> Tensor:
-        """As of `RowLikelihood`."""
-        return self.sigma2
+def mixture_log_density(values: Tensor) -> Tensor:
+    """Log of the mean density over Monte Carlo samples, [..., T, N, P] -> [..., N, P].
+
+    Examples
+    --------
+    >>> mixture_log_density(torch.zeros(10, 3, 1)).flatten()
+    tensor([0., 0., 0.])
+    """
+    return values.logsumexp(-3) - math.log(values.shape[-3])
 
 
 def normal_log_density(y: Tensor, mean: Tensor, variance: Tensor) -> Tensor:

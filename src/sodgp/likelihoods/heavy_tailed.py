@@ -14,6 +14,7 @@ from sodgp.likelihoods.contract import Likelihood, Marginals, RowLikelihood, Sit
 from sodgp.likelihoods.gaussian import (
     GaussianLikelihood,
     GaussianOptions,
+    NoiseRows,
     expected_log_density,
     normal_log_density,
     varying_log_density,
@@ -28,7 +29,7 @@ START_SPREAD = 0.5
 N_LEVELS = 8
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class HeavyTailed(GaussianOptions):
     """y_n ~ N(f_n, sigma^2 exp(g_n)) with g_n one of eight equally likely values, in every row on its own.
 
@@ -182,36 +183,13 @@ class HeavyTailedLikelihood(GaussianLikelihood):
         return False
 
 
-class LevelRows:
+class LevelRows(NoiseRows):
     """p(y_n | f_n) = 1/K sum_k N(f_n, sigma^2 level_k) at rows of which nothing is known."""
 
     def __init__(self, likelihood: HeavyTailedLikelihood, draws: Draws, n_rows: int) -> None:
         self._likelihood, self._draws, self._n_rows = likelihood, draws, n_rows
         # [..., K, 1, 1, P]
         self.noise = likelihood.noise_variance[..., None, None, :] * likelihood.levels()
-
-    def log_density(self, y: Tensor, f: Tensor) -> Tensor:
-        """As of `RowLikelihood`."""
-        return _over_levels(normal_log_density(y.unsqueeze(-4), f.unsqueeze(-4), self.noise))
-
-    def expected_log_density(self, y: Tensor, f: Marginals) -> Tensor:
-        """Log 1/K sum_k exp E log N(y; f, noise_k), below E log p(y | f): the sum of the terms stays a bound."""
-        mean, variance = (values.unsqueeze(-4) for values in f.rows())
-        return _over_levels(expected_log_density(y.unsqueeze(-4), mean, variance, self.noise)).sum((-2, -1)).mean(-1)
-
-    def log_predictive_density(self, y: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
-        """As of `RowLikelihood`."""
-        values = normal_log_density(y.unsqueeze(-4), mean.unsqueeze(-4), variance.unsqueeze(-4) + self.noise)
-        return _over_levels(values)
-
-    def sites(self, y: Tensor) -> Sites:
-        """The labels with the noise at g = 0: what is known before y is seen."""
-        return Sites(y, self._likelihood.noise_variance[..., None, :])
-
-    def predictive(self, mean: Tensor, variance: Tensor) -> tuple[Tensor, Tensor]:
-        """Every one of T components with every one of K levels, K T in all."""
-        pair = torch.broadcast_tensors(mean.unsqueeze(-4), variance.unsqueeze(-4) + self.noise)
-        return pair[0].flatten(-4, -3), pair[1].flatten(-4, -3)
 
     def noise_variance(self, *, drawn: bool) -> Tensor:
         """Its mean, or a level for each row and sample."""
@@ -220,36 +198,48 @@ class LevelRows:
         normal = self._draws.rest(self._n_rows, self._likelihood.n_outputs)
         return self._likelihood.noise_variance[..., None, :] * self._likelihood.draw(normal)
 
+    def log_density(self, y: Tensor, f: Tensor) -> Tensor:
+        """Log p(y | f), elementwise."""
+        return _over_levels(normal_log_density(y.unsqueeze(-4), f.unsqueeze(-4), self.noise))
 
-class SubsetLevelRows:
+    def expected_log_density(self, y: Tensor, f: Marginals) -> Tensor:
+        """Log 1/K sum_k exp E log N(y; f, noise_k), below E log p(y | f): the sum of the terms stays a bound."""
+        mean, variance = (values.unsqueeze(-4) for values in f.rows())
+        return _over_levels(expected_log_density(y.unsqueeze(-4), mean, variance, self.noise)).sum((-2, -1)).mean(-1)
+
+    def log_predictive_density(self, y: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
+        """Log E p(y | f) for f ~ N(mean, variance), elementwise."""
+        return _over_levels(
+            normal_log_density(y.unsqueeze(-4), mean.unsqueeze(-4), variance.unsqueeze(-4) + self.noise)
+        )
+
+    def sites(self, y: Tensor) -> Sites:
+        """V is the noise at g = 0, before y is seen."""
+        return Sites(y, self._likelihood.noise_variance[..., None, :])
+
+    def predictive(self, mean: Tensor, variance: Tensor) -> tuple[Tensor, Tensor]:
+        """Every one of T components with every one of K levels, K T in all."""
+        pair = torch.broadcast_tensors(mean.unsqueeze(-4), variance.unsqueeze(-4) + self.noise)
+        return pair[0].flatten(-4, -3), pair[1].flatten(-4, -3)
+
+
+class SubsetLevelRows(NoiseRows):
     """The rows of the subset, each with its q(g_n)."""
 
     def __init__(self, sigma2: Tensor, g: LevelNoise) -> None:
         self.sigma2, self.g = sigma2, g
 
-    def log_density(self, y: Tensor, f: Tensor) -> Tensor:
-        """As of `RowLikelihood`, with the expected precision."""
-        return normal_log_density(y, f, self.noise_variance(drawn=False))
+    def noise_variance(self, *, drawn: bool) -> Tensor:
+        """sigma^2 over the expected precision."""
+        return self.sigma2 / self.g.precision
 
     def expected_log_density(self, y: Tensor, f: Marginals) -> Tensor:
         """As of `RowLikelihood`."""
         return varying_log_density(y, f, self.g.mean, self.g.precision, self.sigma2)
 
-    def log_predictive_density(self, y: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
-        """As of `RowLikelihood`, with the expected precision."""
-        return normal_log_density(y, mean, variance + self.noise_variance(drawn=False))
-
     def sites(self, y: Tensor) -> Sites:
-        """The labels with the variance sigma^2 / E[exp(-g_n)] of each."""
+        """v_n = sigma^2 / E[exp(-g_n)]."""
         return Sites(y, self.noise_variance(drawn=False))
-
-    def predictive(self, mean: Tensor, variance: Tensor) -> tuple[Tensor, Tensor]:
-        """As of `RowLikelihood`, with the expected precision."""
-        return mean, variance + self.noise_variance(drawn=False)
-
-    def noise_variance(self, *, drawn: bool) -> Tensor:
-        """sigma^2 over the expected precision."""
-        return self.sigma2 / self.g.precision
 
 
 def _over_levels(values: Tensor) -> Tensor:

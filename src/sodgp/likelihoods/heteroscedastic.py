@@ -11,11 +11,11 @@ from gpytorch.kernels import Kernel
 from torch import Tensor, nn
 
 from sodgp.kernels.make import make_kernel
-from sodgp.layers.conditional import condition
 from sodgp.layers.families import Gaussian as Normal
 from sodgp.layers.families import kl_to_standard_normal, trained_numbers
+from sodgp.layers.prior import condition
 from sodgp.likelihoods.contract import Likelihood, Marginals, RowLikelihood, Sites, Sizes
-from sodgp.likelihoods.gaussian import GaussianLikelihood, GaussianOptions, normal_log_density, varying_log_density
+from sodgp.likelihoods.gaussian import GaussianLikelihood, GaussianOptions, NoiseRows, varying_log_density
 from sodgp.linalg.cholesky import Jitter, log_diagonal
 from sodgp.linalg.draws import Draws
 from sodgp.linalg.products import OutputVariances
@@ -26,7 +26,7 @@ __all__ = ["Heteroscedastic", "HeteroscedasticLikelihood", "LogNoise", "NoisePro
 START_VARIANCE = 0.1
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Heteroscedastic(GaussianOptions):
     """y_n ~ N(f_n, sigma^2 exp(g_n)) with g a GP over the inputs.
 
@@ -222,33 +222,21 @@ class HeteroscedasticLikelihood(GaussianLikelihood):
         return False
 
 
-class LogNoiseRows:
-    """p(y_n | f_n) = N(f_n, sigma2 exp(g_n)) with Gaussian marginals of g_n; g is drawn for predictive densities."""
+class LogNoiseRows(NoiseRows):
+    """Noise variances sigma2 exp(g_n) with Gaussian marginals of g_n; g is drawn for predictive densities."""
 
     def __init__(self, sigma2: Tensor, g: LogNoise, draws: Draws) -> None:
         self.sigma2, self.g, self.draws = sigma2, g, draws
 
-    def log_density(self, y: Tensor, f: Tensor) -> Tensor:
-        """As of `RowLikelihood`, with a draw of g."""
-        return normal_log_density(y, f, self.noise_variance(drawn=True))
+    def noise_variance(self, *, drawn: bool) -> Tensor:
+        """With a draw of g in either case."""
+        rows, outputs = self.g.mean.shape[-2:]
+        return self.sigma2 * self.g.draw(self.draws.rest(rows, outputs))
 
     def expected_log_density(self, y: Tensor, f: Marginals) -> Tensor:
         """As of `RowLikelihood`."""
         return varying_log_density(y, f, self.g.mean, self.g.precision, self.sigma2)
 
-    def log_predictive_density(self, y: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
-        """As of `RowLikelihood`, with a draw of g."""
-        return normal_log_density(y, mean, variance + self.noise_variance(drawn=True))
-
     def sites(self, y: Tensor) -> Sites:
-        """The labels with the variance 1 / E[exp(-g_n)] sigma^2 of each."""
+        """v_n = sigma^2 / E[exp(-g_n)]."""
         return Sites(y, self.sigma2 / self.g.precision)
-
-    def predictive(self, mean: Tensor, variance: Tensor) -> tuple[Tensor, Tensor]:
-        """As of `RowLikelihood`, with a draw of g for each component."""
-        return mean, variance + self.noise_variance(drawn=True)
-
-    def noise_variance(self, *, drawn: bool) -> Tensor:
-        """As of `RowLikelihood`; g is drawn in either case."""
-        rows, outputs = self.g.mean.shape[-2:]
-        return self.sigma2 * self.g.draw(self.draws.rest(rows, outputs))

@@ -13,7 +13,7 @@ from sodgp.likelihoods.gaussian import (
     GaussianLikelihood,
     GaussianOptions,
     GaussianRows,
-    normal_log_density,
+    NoiseRows,
     varying_log_density,
 )
 from sodgp.linalg.draws import Draws
@@ -21,7 +21,7 @@ from sodgp.linalg.draws import Draws
 __all__ = ["KnownNoise", "KnownNoiseLikelihood"]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class KnownNoise(GaussianOptions):
     """Noise variances that were measured: ``fit(X, y, noise_variance=...)`` makes one.
 
@@ -88,34 +88,22 @@ class KnownNoiseLikelihood(GaussianLikelihood):
         return subset, GaussianRows(sigma2) if precision is None else KnownNoiseRows(sigma2, precision)
 
 
-class KnownNoiseRows:
-    """p(y_n | f_n) = N(f_n, sigma2 / precision_n), sigma2 [..., 1, 1, P] and precision [..., 1, N, P]."""
+class KnownNoiseRows(NoiseRows):
+    """Noise variances sigma2 / precision_n, sigma2 [..., 1, 1, P] and precision [..., 1, N, P]."""
 
     def __init__(self, sigma2: Tensor, precision: Tensor) -> None:
         self.sigma2, self.precision = sigma2, precision
         # Log variance relative to sigma2.
         self.g = -precision.log()
 
-    def log_density(self, y: Tensor, f: Tensor) -> Tensor:
-        """As of `RowLikelihood`."""
-        return normal_log_density(y, f, self.noise_variance(drawn=False))
+    def noise_variance(self, *, drawn: bool) -> Tensor:
+        """The known ones."""
+        return self.sigma2 * self.g.exp()
 
     def expected_log_density(self, y: Tensor, f: Marginals) -> Tensor:
         """As of `RowLikelihood`."""
         return varying_log_density(y, f, self.g, (-self.g).exp(), self.sigma2)
 
-    def log_predictive_density(self, y: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
-        """As of `RowLikelihood`."""
-        return normal_log_density(y, mean, variance + self.noise_variance(drawn=False))
-
     def sites(self, y: Tensor) -> Sites:
-        """The labels with the known variance of each."""
+        """v_n is the known variance."""
         return Sites(y, self.sigma2 / self.precision)
-
-    def predictive(self, mean: Tensor, variance: Tensor) -> tuple[Tensor, Tensor]:
-        """As of `RowLikelihood`."""
-        return mean, variance + self.noise_variance(drawn=False)
-
-    def noise_variance(self, *, drawn: bool) -> Tensor:
-        """As of `RowLikelihood`."""
-        return self.sigma2 * self.g.exp()

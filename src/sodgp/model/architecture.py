@@ -10,7 +10,7 @@ from gpytorch.kernels import Kernel
 from torch import Tensor
 
 from sodgp.kernels.make import KernelSpec, make_kernel
-from sodgp.layers.means import HiddenMean
+from sodgp.layers.prior import HiddenMean
 from sodgp.likelihoods.contract import Likelihood, LikelihoodOptions, Sizes
 from sodgp.likelihoods.gaussian import Gaussian
 from sodgp.linalg.cholesky import Jitter

@@ -125,6 +125,11 @@ class DeepGP(gpytorch.Module):
             kls.append(kl)
         return points, kls
 
+    def with_log_prior(self, terms: dict[str, Tensor]) -> dict[str, Tensor]:
+        """The terms, and the log density of the user's priors where there are any (maximum a posteriori for those)."""
+        prior = self.log_prior()
+        return terms if prior is None else {**terms, "log_prior": prior}
+
     def log_prior(self) -> Tensor | None:
         """Log density of the priors that the user put on kernel or noise parameters; None without priors."""
         values = [

@@ -1,4 +1,4 @@
-"""What is measured of data and model beside the predictions: columns, importance, rows out of place."""
+"""Measures of data and model: columns, importance, rows outside the training data."""
 
 from __future__ import annotations
 
@@ -22,20 +22,10 @@ _IMPORTANCE_ROWS = 20_000
 
 @dataclass(frozen=True)
 class Column:
-    """One column of the data.
+    """One column of the evaluated rows; its `role` is ``"input"`` or ``"target"``.
 
-    Attributes
-    ----------
-    name : str
-    role : {"input", "target"}
-    low, median, high, mean, std : float
-        Of the evaluated rows.
-    distinct : int
-        Different values.
-    whole : bool
-        Whether all of them are whole numbers.
-    shift : float
-        Mean minus the mean of the training rows, in their standard deviations.
+    `distinct` counts different values, `whole` says whether all are whole numbers, and `shift` is the mean minus that
+    of the training rows, in their standard deviations.
     """
 
     name: str
@@ -52,32 +42,17 @@ class Column:
 
 @dataclass(frozen=True)
 class Importance:
-    """How much worse the predicted mean gets when a column is shuffled.
-
-    Attributes
-    ----------
-    mean, std : ndarray of shape [D, P]
-        Rise of the RMSE over the repeats, in units of each target.
-    """
+    """Rise of the RMSE when a column is shuffled: mean and std over the repeats, [D, P], in units of each target."""
 
     mean: FloatArray
     std: FloatArray
 
 
 def outside_training(model: DeepGPRegressor, X: FloatArray) -> NDArray[np.bool_]:
-    """Rows in which an input lies more than one standard deviation beyond all of the subset (or inducing inputs).
+    """Rows, [N], in which an input lies more than one standard deviation beyond the whole subset (or inducing inputs).
 
     A model file does not hold the training rows, so their range is not known; the subset spreads over it. A column that
     was constant in training may not change at all.
-
-    Parameters
-    ----------
-    model : DeepGPRegressor
-    X : ndarray of shape [N, D]
-
-    Returns
-    -------
-    ndarray of bool, shape [N]
     """
     anchors = subset_inputs(model)
     margin = np.where(model._x_seen.var_ > 0, model._x_seen.scale_, 0.0)
@@ -111,7 +86,7 @@ def importance_of(model: DeepGPRegressor, X: Any, y: FloatArray, random_state: i
     chosen = np.sort(np.random.default_rng(random_state).permutation(len(y))[:count])
     keys = [str(index) for index in range(y.shape[1])]
 
-    def errors(estimator: Any, X_part: Any, y_part: FloatArray) -> dict[str, float]:
+    def errors(estimator: DeepGPRegressor, X_part: Any, y_part: FloatArray) -> dict[str, float]:
         residual = estimator.predict(X_part).reshape(y_part.shape) - y_part
         return dict(zip(keys, -np.sqrt(np.mean(residual**2, axis=0)), strict=True))
 
@@ -125,10 +100,7 @@ def importance_of(model: DeepGPRegressor, X: Any, y: FloatArray, random_state: i
 
 
 def shared_rows(model: DeepGPRegressor, rows: FloatArray) -> tuple[int, int]:
-    """How many rows of the subset, which are training rows, are among these rows, and how many it has.
-
-    Of several members, of all their subsets together.
-    """
+    """How many rows of the subset, or of all members' subsets, are among these rows, and how many it has."""
     if not model._method.uses_subset:
         return 0, 0
     scaler = model._x_scaler

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from sodgp.inference.contract import Inference, mixture_log_density
+from sodgp.inference.contract import Inference
+from sodgp.likelihoods.gaussian import mixture_log_density
 from sodgp.linalg.draws import SharedDraws
 from sodgp.model.deep_gp import DeepGP
 from sodgp.training.batches import Batcher

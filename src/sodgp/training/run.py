@@ -24,7 +24,7 @@ from sodgp.training.checkpoint.journal import CheckpointJournal, Plan
 from sodgp.training.held_out import HeldOut
 from sodgp.training.history import Callback, History
 from sodgp.training.loop import train
-from sodgp.training.objective import Objective
+from sodgp.training.recording import CapturedStep, warn_of_no_recording
 from sodgp.training.restart.comparison import bound_of
 from sodgp.training.restart.reselect import MovedSubset, Reselection, Reselector
 from sodgp.training.restart.warm import warm
@@ -32,7 +32,7 @@ from sodgp.training.sampling.posterior import fit_by_sampling
 from sodgp.training.sampling.step import SamplingStep
 from sodgp.training.schedule import Schedule
 from sodgp.training.stacking import Problem, stack, stack_data, unstack
-from sodgp.training.steps import CapturedStep, EagerStep, Step, warn_of_no_recording
+from sodgp.training.steps import EagerStep, Objective, Step
 
 __all__ = ["FitResult", "Settings", "fit"]
 

@@ -1,19 +1,21 @@
-"""One step of Adam on minus the bound: operation by operation, or recorded once as a CUDA graph and replayed."""
+"""One step of Adam on minus the objective: the objective, the optimiser, and the step that joins them."""
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Sequence
-from typing import Protocol
+from types import FunctionType, MethodType
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor, nn
 
-from sodgp.errors import NumericalError, NumericalWarning
-from sodgp.inference.contract import Terms
-from sodgp.training.optimiser import GuardedAdam
-
-_WARM_UP = 3
+from sodgp.errors import GradientError, NumericalError, NumericalWarning
+from sodgp.inference.contract import Inference, Terms
+from sodgp.linalg.cuda.adam import CudaAdam
+from sodgp.linalg.draws import TapeDraws
+from sodgp.model.deep_gp import DeepGP
+from sodgp.training.batches import Batcher
 
 
 class Step(Protocol):
@@ -37,6 +39,162 @@ class Step(Protocol):
     def __call__(self) -> Terms:
         """Step once; the terms before the step, detached, each of shape [*replicates]."""
         ...
+
+
+class Objective:
+    """Named terms of an inference method at the present parameters, batch and a fresh tape of random numbers.
+
+    Parameters
+    ----------
+    inference : Inference
+    model : DeepGP
+    batcher : Batcher
+    draws : TapeDraws
+        New; it is rehearsed here.
+    compile : bool
+        Let PyTorch's compiler fuse the operations between the matrix products. It takes 10 to 60 seconds once, and
+        pays in long runs.
+    """
+
+    def __init__(
+        self, inference: Inference, model: DeepGP, batcher: Batcher, draws: TapeDraws, *, compile: bool = False
+    ) -> None:
+        self.inference, self.model, self.batcher, self.draws = inference, model, batcher, draws
+        with torch.no_grad():
+            inference.terms(model, batcher.batch(), draws)
+        draws.finish_rehearsal()
+        self._terms = self._compiled() if compile else self._plain
+        if compile and (trouble := self._trouble_with_the_compiler()):
+            self.fall_back()
+            warnings.warn(
+                f"PyTorch {torch.__version__} {trouble}; training goes on without its compiler. Another version of"
+                " PyTorch may do better.",
+                NumericalWarning,
+                stacklevel=2,
+            )
+
+    def __call__(self) -> Terms:
+        """The terms, each of shape [*replicates]."""
+        return self._terms(*self.draws.refill())
+
+    def fall_back(self) -> bool:
+        """Give up the compiler; whether there was one."""
+        was_compiled = self._terms != self._plain
+        self._terms = self._plain
+        return was_compiled
+
+    def _trouble_with_the_compiler(self) -> str:
+        """What is wrong with the compiled function; empty where values and gradients are the plain ones somewhere.
+
+        Compilers have bugs, and one that loses a part of a gradient shows in nothing but the fit. The place is
+        random because many gradients are zero by symmetry at the initial values; the parameters are put back.
+        """
+        parameters = [p for p in self.model.parameters() if p.requires_grad]
+        values = [p.detach().clone() for p in parameters]
+        device, dtype = parameters[0].device, parameters[0].dtype
+        generator = torch.Generator(device).manual_seed(0)
+        numbers = self.draws.refill_from([generator] * len(self.draws.generators))
+        try:
+            with torch.no_grad():
+                for p in parameters:
+                    p.add_(0.05 * torch.randn(p.shape, generator=generator, device=device, dtype=dtype))
+            plain = _with_gradients(self._plain, numbers, parameters)
+            compiled = _with_gradients(self._terms, numbers, parameters)
+        except RuntimeError as error:
+            # Everything that its compiler raises is one: no C++ compiler, an operation that it cannot follow.
+            return f"cannot compile this model ({str(error).splitlines()[0]})"
+        finally:
+            with torch.no_grad():
+                for p, value in zip(parameters, values, strict=True):
+                    p.copy_(value)
+        tolerance = 1e-6 if dtype == torch.float64 else 1e-2
+        equal = all(
+            bool((a - b).abs().max() <= tolerance * a.abs().max()) or not bool(torch.isfinite(a).all())
+            for a, b in zip(plain, compiled, strict=True)
+        )
+        return "" if equal else "compiles this model to another gradient than that of the plain step"
+
+    def _compiled(self) -> Callable[..., Terms]:
+        """`_plain` through the compiler, with code of its own.
+
+        The compiler keeps what it made by the code object that it made it from, and gives up at the ninth model.
+        """
+        function = Objective._plain
+        own = FunctionType(function.__code__.replace(), function.__globals__, function.__name__)
+        return torch.compile(MethodType(own, self), dynamic=False, fullgraph=True)
+
+    def _plain(self, *numbers: Tensor) -> Terms:
+        self.draws.load(numbers)
+        return self.inference.terms(self.model, self.batcher.batch(), self.draws)
+
+
+def _with_gradients(
+    terms: Callable[..., Terms], numbers: tuple[Tensor, ...], parameters: Sequence[torch.nn.Parameter]
+) -> list[Tensor]:
+    values = torch.stack(list(terms(*numbers).values()))
+    gradients = torch.autograd.grad(values.sum(), parameters, allow_unused=True, materialize_grads=True)
+    return [values.detach(), *gradients]
+
+
+class GuardedAdam(torch.optim.Adam):
+    """Fused Adam whose parameters and moments stay as they are when the gradient is not finite.
+
+    The test is the gradient's Euclidean norm: a norm that overflows is as bad, because Adam squares what it gets. On
+    the CPU the step raises. On a GPU nobody waits for the answer: the step is left out on the device itself, a recorded
+    one too, and `refused` counts it until the training loop looks.
+
+    Parameters
+    ----------
+    parameters : sequence of nn.Parameter
+    lr : float or Tensor
+    capturable : bool
+        As in `torch.optim.Adam`.
+
+    Attributes
+    ----------
+    waits : bool
+        Whether every step waits for the test and raises: on the CPU.
+    refused : Tensor of shape []
+        Gradients that were left out on a GPU since the last look.
+    """
+
+    def __init__(self, parameters: Sequence[nn.Parameter], lr: float | Tensor, *, capturable: bool = False) -> None:
+        super().__init__(parameters, lr=lr, fused=True, capturable=capturable)
+        device = parameters[0].device if parameters else torch.device("cpu")
+        self.waits = device.type == "cpu"
+        self.refused = torch.zeros((), dtype=torch.float32, device=device)
+        self._kernels = CudaAdam(self.refused) if device.type == "cuda" and capturable else None
+
+    def step(self, closure: Callable[[], Any] | None = None) -> None:  # type: ignore[override]
+        """One step of Adam, or none.
+
+        Raises
+        ------
+        GradientError
+            On the CPU, when the gradient is not finite; nothing has changed then.
+        """
+        if self._kernels is not None and self._kernels.step(self.param_groups[0], self.state):
+            return
+        gradients = [p.grad for group in self.param_groups for p in group["params"] if p.grad is not None]
+        if gradients:
+            self._guard(nn.utils.get_total_norm(gradients))
+        super().step(closure)
+
+    def _guard(self, norm: Tensor) -> None:
+        if not self.waits:
+            # PyTorch's own switch for mixed precision: the fused kernel reads it on the device.
+            self.found_inf = (~torch.isfinite(norm)).to(torch.float32)
+            self.refused.add_(self.found_inf)
+        elif not bool(torch.isfinite(norm)):
+            raise GradientError("a gradient is not finite.")
+
+    def look(self) -> int:
+        """How many gradients a GPU has left out since the last look."""
+        if self.waits:
+            return 0
+        count = int(self.refused)
+        self.refused.zero_()
+        return count
 
 
 class EagerStep:
@@ -92,128 +250,6 @@ class EagerStep:
         loss.backward()
         self.optimizer.step()
         return {name: value.detach() for name, value in terms.items()}
-
-
-class CapturedStep:
-    """The same step, recorded once as a CUDA graph: forward, backward and Adam replay without the host.
-
-    On a GPU a step is several hundred tiny kernels, and launching them one by one takes most of the time. The numbers
-    are those of `EagerStep`: parameters, optimiser and generators are put back after the recording.
-
-    Parameters
-    ----------
-    model, objective, learning_rate, advance
-        As in `EagerStep`; the objective must not wait for the device.
-    generators : sequence of torch.Generator
-        The CUDA generators that the objective draws from.
-    """
-
-    def __init__(
-        self,
-        model: nn.Module,
-        objective: Callable[[], Terms],
-        learning_rate: float,
-        advance: Callable[[], None],
-        generators: Sequence[torch.Generator],
-    ) -> None:
-        self.objective = objective
-        self.advance = advance
-        self.parameters = [p for p in model.parameters() if p.requires_grad]
-        self._rate = torch.tensor(learning_rate, dtype=torch.float32, device=self.parameters[0].device)
-        self.optimizer = GuardedAdam(self.parameters, self._rate, capturable=True)
-        self._recording: Recording | None = Recording(self._once, self.parameters, self.optimizer, generators)
-
-    def set_learning_rate(self, rate: float) -> None:
-        """Use this rate from now on."""
-        self._rate.fill_(rate)
-
-    def fall_back(self) -> bool:
-        """Give up the recording, in which a failed factorisation becomes NaN, and the compiler."""
-        was_recorded, self._recording = self._recording is not None, None
-        give_up = getattr(self.objective, "fall_back", None)
-        if give_up is not None:
-            give_up()
-        return was_recorded
-
-    def __call__(self) -> Terms:
-        """Replay the step; a failed factorisation shows as NaN, which the training loop finds at its next look."""
-        self.advance()
-        return self._once() if self._recording is None else self._recording()
-
-    def _once(self) -> Terms:
-        self.optimizer.zero_grad(set_to_none=True)
-        terms = self.objective()
-        loss = -torch.stack(list(terms.values())).sum()
-        loss.backward()
-        self.optimizer.step()
-        return {name: value.detach() for name, value in terms.items()}
-
-
-class Recording:
-    """A function of nothing, recorded once as a CUDA graph and replayed at every call.
-
-    Recording it runs it a few times; parameters, optimiser and generators are put back afterwards.
-
-    Parameters
-    ----------
-    once : function () -> dict of Tensor
-        Reads and writes tensors in place, and never waits for the device.
-    parameters : sequence of nn.Parameter
-        All that it changes,
-    optimizer : torch.optim.Optimizer
-        with the state that goes with them.
-    generators : sequence of torch.Generator
-        The CUDA generators that it draws from.
-
-    Raises
-    ------
-    RuntimeError
-        When something in it cannot be recorded.
-    """
-
-    def __init__(
-        self,
-        once: Callable[[], Terms],
-        parameters: Sequence[nn.Parameter],
-        optimizer: torch.optim.Optimizer,
-        generators: Sequence[torch.Generator],
-    ) -> None:
-        self._graph = torch.cuda.CUDAGraph()
-        for generator in generators:
-            self._graph.register_generator_state(generator)
-        start = Snapshot(parameters, optimizer)
-        states = [generator.get_state() for generator in generators]
-        try:
-            # Libraries allocate their workspaces in the first calls, which a recording must not contain.
-            side = torch.cuda.Stream()
-            side.wait_stream(torch.cuda.current_stream())
-            with torch.cuda.stream(side):
-                for _ in range(_WARM_UP):
-                    once()
-            torch.cuda.current_stream().wait_stream(side)
-            with torch.cuda.graph(self._graph):
-                self._values = once()
-        finally:
-            start.restore(parameters, optimizer)
-            if isinstance(optimizer, GuardedAdam):
-                optimizer.refused.zero_()
-            for generator, state in zip(generators, states, strict=True):
-                generator.set_state(state)
-
-    def __call__(self) -> Terms:
-        """Run it; the next call overwrites the values."""
-        self._graph.replay()
-        return self._values
-
-
-def warn_of_no_recording(error: RuntimeError) -> None:
-    """Say that a step runs plainly, and why."""
-    warnings.warn(
-        f"the step could not be recorded as a CUDA graph and runs plainly, which is slower:"
-        f" {str(error).splitlines()[0]}",
-        NumericalWarning,
-        stacklevel=3,
-    )
 
 
 class Snapshot:

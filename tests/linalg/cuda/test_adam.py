@@ -10,7 +10,7 @@ from torch import nn
 from sodgp.linalg.cuda import adam as cuda_adam
 from sodgp.linalg.cuda import nvrtc
 from sodgp.linalg.cuda.adam import CHUNK, TENSORS, THREADS, CudaAdam, Tensors, agrees, describe
-from sodgp.training.optimiser import GuardedAdam
+from sodgp.training.steps import GuardedAdam
 
 SHAPES = [(3,), (), (12, CHUNK // 10)]
 RATE = 0.1

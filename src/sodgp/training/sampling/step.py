@@ -14,9 +14,9 @@ from sodgp.inference.sampler import Sampler, SamplerInfo, SamplerState, flatten,
 from sodgp.linalg.draws import Draws
 from sodgp.model.deep_gp import DeepGP
 from sodgp.training.batches import Batcher
-from sodgp.training.optimiser import GuardedAdam
+from sodgp.training.recording import Recording, warn_of_no_recording
 from sodgp.training.schedule import Schedule
-from sodgp.training.steps import Recording, Snapshot, warn_of_no_recording
+from sodgp.training.steps import GuardedAdam, Snapshot
 
 # By how much the potential may rise above its start, for every target and every number sampled.
 _NATS_A_NUMBER = 10.0

@@ -5,7 +5,7 @@ import torch
 from gpytorch.kernels import MaternKernel, RBFKernel, ScaleKernel
 
 from sodgp.errors import CholeskyError
-from sodgp.layers.conditional import condition
+from sodgp.layers.prior import condition
 from sodgp.linalg.cholesky import Jitter
 
 

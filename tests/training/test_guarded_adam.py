@@ -11,10 +11,9 @@ from sodgp.estimator.describe import describe
 from sodgp.linalg.cholesky import Climbs, Jitter, cholesky, counting
 from sodgp.training.history import History
 from sodgp.training.loop import train
-from sodgp.training.optimiser import GuardedAdam
 from sodgp.training.sampling.step import SamplingStep
 from sodgp.training.schedule import Schedule
-from sodgp.training.steps import EagerStep
+from sodgp.training.steps import EagerStep, GuardedAdam
 
 RNG = np.random.default_rng(0)
 X = RNG.standard_normal((30, 3))

@@ -1,0 +1,137 @@
+"""Whole steps as CUDA graphs: recorded once, replayed without the host."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Sequence
+
+import torch
+from torch import nn
+
+from sodgp.errors import NumericalWarning
+from sodgp.inference.contract import Terms
+from sodgp.training.steps import GuardedAdam, Snapshot
+
+_WARM_UP = 3
+
+
+class CapturedStep:
+    """The same step, recorded once as a CUDA graph: forward, backward and Adam replay without the host.
+
+    On a GPU a step is several hundred tiny kernels, and launching them one by one takes most of the time. The numbers
+    are those of `EagerStep`: parameters, optimiser and generators are put back after the recording.
+
+    Parameters
+    ----------
+    model, objective, learning_rate, advance
+        As in `EagerStep`; the objective must not wait for the device.
+    generators : sequence of torch.Generator
+        The CUDA generators that the objective draws from.
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        objective: Callable[[], Terms],
+        learning_rate: float,
+        advance: Callable[[], None],
+        generators: Sequence[torch.Generator],
+    ) -> None:
+        self.objective = objective
+        self.advance = advance
+        self.parameters = [p for p in model.parameters() if p.requires_grad]
+        self._rate = torch.tensor(learning_rate, dtype=torch.float32, device=self.parameters[0].device)
+        self.optimizer = GuardedAdam(self.parameters, self._rate, capturable=True)
+        self._recording: Recording | None = Recording(self._once, self.parameters, self.optimizer, generators)
+
+    def set_learning_rate(self, rate: float) -> None:
+        """Use this rate from now on."""
+        self._rate.fill_(rate)
+
+    def fall_back(self) -> bool:
+        """Give up the recording, in which a failed factorisation becomes NaN, and the compiler."""
+        was_recorded, self._recording = self._recording is not None, None
+        give_up = getattr(self.objective, "fall_back", None)
+        if give_up is not None:
+            give_up()
+        return was_recorded
+
+    def __call__(self) -> Terms:
+        """Replay the step; a failed factorisation shows as NaN, which the training loop finds at its next look."""
+        self.advance()
+        return self._once() if self._recording is None else self._recording()
+
+    def _once(self) -> Terms:
+        self.optimizer.zero_grad(set_to_none=True)
+        terms = self.objective()
+        loss = -torch.stack(list(terms.values())).sum()
+        loss.backward()
+        self.optimizer.step()
+        return {name: value.detach() for name, value in terms.items()}
+
+
+class Recording:
+    """A function of nothing, recorded once as a CUDA graph and replayed at every call.
+
+    Recording it runs it a few times; parameters, optimiser and generators are put back afterwards.
+
+    Parameters
+    ----------
+    once : function () -> dict of Tensor
+        Reads and writes tensors in place, and never waits for the device.
+    parameters : sequence of nn.Parameter
+        All that it changes,
+    optimizer : torch.optim.Optimizer
+        with the state that goes with them.
+    generators : sequence of torch.Generator
+        The CUDA generators that it draws from.
+
+    Raises
+    ------
+    RuntimeError
+        When something in it cannot be recorded.
+    """
+
+    def __init__(
+        self,
+        once: Callable[[], Terms],
+        parameters: Sequence[nn.Parameter],
+        optimizer: torch.optim.Optimizer,
+        generators: Sequence[torch.Generator],
+    ) -> None:
+        self._graph = torch.cuda.CUDAGraph()
+        for generator in generators:
+            self._graph.register_generator_state(generator)
+        start = Snapshot(parameters, optimizer)
+        states = [generator.get_state() for generator in generators]
+        try:
+            # Libraries allocate their workspaces in the first calls, which a recording must not contain.
+            side = torch.cuda.Stream()
+            side.wait_stream(torch.cuda.current_stream())
+            with torch.cuda.stream(side):
+                for _ in range(_WARM_UP):
+                    once()
+            torch.cuda.current_stream().wait_stream(side)
+            with torch.cuda.graph(self._graph):
+                self._values = once()
+        finally:
+            start.restore(parameters, optimizer)
+            if isinstance(optimizer, GuardedAdam):
+                optimizer.refused.zero_()
+            for generator, state in zip(generators, states, strict=True):
+                generator.set_state(state)
+
+    def __call__(self) -> Terms:
+        """Run it; the next call overwrites the values."""
+        self._graph.replay()
+        return self._values
+
+
+def warn_of_no_recording(error: RuntimeError) -> None:
+    """Say that a step runs plainly, and why."""
+    warnings.warn(
+        f"the step could not be recorded as a CUDA graph and runs plainly, which is slower:"
+        f" {str(error).splitlines()[0]}",
+        NumericalWarning,
+        stacklevel=3,
+    )
