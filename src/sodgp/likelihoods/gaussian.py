@@ -146,7 +146,10 @@ class GaussianLikelihood(gpytorch.Module):
         self, X_s: Tensor, X: Tensor, draws: Draws, precision: Tensor | None = None
     ) -> tuple[RowLikelihood, RowLikelihood]:
         """The same everywhere."""
-        rows = GaussianRows(self.noise_variance[..., None, :])
+        # The labels' v is taken from the parameter once more: gradients are then summed in the order of eq. (SOD_Elbo)'s
+        # terms, and fits stay equal bit for bit.
+        sigma2, v = (self.noise_variance[..., None, :] for _ in range(2))
+        rows = GaussianRows(sigma2, v)
         return rows, rows
 
     def kl(self) -> Tensor | None:
@@ -196,10 +199,11 @@ class NoiseRows(ABC):
 
 
 class GaussianRows(NoiseRows):
-    """One noise variance sigma2 [..., 1, 1, P] for all rows: sums over rows are enough for its bound."""
+    """One noise variance sigma2 [..., 1, 1, P] for all rows, and for labels v: sums over rows are enough for its bound."""
 
-    def __init__(self, sigma2: Tensor) -> None:
+    def __init__(self, sigma2: Tensor, v: Tensor | None = None) -> None:
         self.sigma2 = sigma2
+        self.v = sigma2 if v is None else v
 
     def noise_variance(self, *, drawn: bool) -> Tensor:
         """sigma2."""
@@ -211,7 +215,7 @@ class GaussianRows(NoiseRows):
 
     def sites(self, y: Tensor) -> Sites:
         """V = sigma^2."""
-        return Sites(y, self.sigma2)
+        return Sites(y, self.v)
 
 
 def mixture_log_density(values: Tensor) -> Tensor:
