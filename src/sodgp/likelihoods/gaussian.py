@@ -146,8 +146,7 @@ class GaussianLikelihood(gpytorch.Module):
         self, X_s: Tensor, X: Tensor, draws: Draws, precision: Tensor | None = None
     ) -> tuple[RowLikelihood, RowLikelihood]:
         """The same everywhere."""
-        # The labels' v is taken from the parameter once more: gradients are then summed in the order of eq. (SOD_Elbo)'s
-        # terms, and fits stay equal bit for bit.
+        # Twice, so that gradients are summed in the order of the terms of eq. (SOD_Elbo): fits stay equal bit for bit.
         sigma2, v = (self.noise_variance[..., None, :] for _ in range(2))
         rows = GaussianRows(sigma2, v)
         return rows, rows
@@ -199,7 +198,7 @@ class NoiseRows(ABC):
 
 
 class GaussianRows(NoiseRows):
-    """One noise variance sigma2 [..., 1, 1, P] for all rows, and for labels v: sums over rows are enough for its bound."""
+    """One noise variance sigma2 [..., 1, 1, P] for all rows, v of labels: sums over rows are enough for its bound."""
 
     def __init__(self, sigma2: Tensor, v: Tensor | None = None) -> None:
         self.sigma2 = sigma2

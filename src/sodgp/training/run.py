@@ -177,10 +177,9 @@ def fit(inference: Inference, problems: Sequence[Problem], settings: Settings) -
         of_each = [diagnostics] * count
         if diagnostics is not None and count > 1:
             of_each = [diagnostics.of_replicate(index) for index in range(count)]
-        return [
-            FitResult(single.requires_grad_(False).eval(), *rest)
-            for single, *rest in zip(singles, histories, moved, bounds, of_each, strict=True)
-        ]
+        for single in singles:
+            single.requires_grad_(False).eval()
+        return [FitResult(*each) for each in zip(singles, histories, moved, bounds, of_each, strict=True)]
 
     generators, journal = _generators(seeds, settings.device), None
     sampler = inference.sampler

@@ -9,7 +9,6 @@ from sklearn.base import BaseEstimator
 from sodgp.errors import ConfigurationError
 from sodgp.estimator.options.names import OBJECTS
 
-
 E = TypeVar("E", bound=BaseEstimator)
 
 
