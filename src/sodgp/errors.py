@@ -244,7 +244,7 @@ class NumericalWarning(SodgpWarning):
     --------
     >>> import warnings
     >>> from sodgp import DeepGPRegressor
-    >>> model = DeepGPRegressor(parameterization="paper", hidden_width=1, subset_size=2, max_iter=1, random_state=0)
+    >>> model = DeepGPRegressor(hidden_width=1, subset_size=2, max_iter=1).set_params(inference__parameterization="paper")
     >>> with warnings.catch_warnings(record=True) as caught:
     ...     warnings.simplefilter("always")
     ...     _ = model.fit([[0.0], [1.0], [2.0]], [0.0, 1.0, 0.0])
