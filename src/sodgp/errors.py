@@ -243,8 +243,8 @@ class NumericalWarning(SodgpWarning):
     Examples
     --------
     >>> import warnings
-    >>> from sodgp import DeepGPRegressor
-    >>> model = DeepGPRegressor(hidden_width=1, subset_size=2, max_iter=1).set_params(inference__parameterization="paper")
+    >>> from sodgp import DeepGPRegressor, SoD
+    >>> model = DeepGPRegressor(inference=SoD(parameterization="paper"), hidden_width=1, subset_size=2, max_iter=1)
     >>> with warnings.catch_warnings(record=True) as caught:
     ...     warnings.simplefilter("always")
     ...     _ = model.fit([[0.0], [1.0], [2.0]], [0.0, 1.0, 0.0])

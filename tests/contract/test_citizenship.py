@@ -22,7 +22,7 @@ NOISE = np.full(40, 0.05**2)
 
 def tiny(**options):
     options = {"max_iter": 40, "n_samples": 2, "n_predict_samples": 5, "learning_rate": 0.05, **options}
-    return DeepGPRegressor(n_layers=1, random_state=0, **options)
+    return DeepGPRegressor().set_params(n_layers=1, random_state=0, **options)
 
 
 def test_sample_weights_are_refused():

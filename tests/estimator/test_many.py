@@ -19,19 +19,19 @@ for seed in range(3):
 OPTIONS = {
     "sod-1": {"n_layers": 1},
     "sod-2": {"n_layers": 2},
-    "sod-3-paper": {"n_layers": 3, "parameterization": "paper", "tie_label_noise": False},
-    "sod-2-marginal-rq": {"coupling": "marginal", "kernel": "rq"},
-    "sod-2-joint": {"coupling": "joint"},
+    "sod-3-paper": {"n_layers": 3, "inference__parameterization": "paper", "inference__tie_label_noise": False},
+    "sod-2-marginal-rq": {"inference__coupling": "marginal", "kernel": "rq"},
+    "sod-2-joint": {"inference__coupling": "joint"},
     "sod-2-narrow": {"hidden_width": 1},
     "dsvi-2": {"inference": "dsvi"},
     "mean_field-2": {"inference": "mean_field", "n_samples": 10, "batch_size": 2000},
-    "sghmc-2": {"inference": "sghmc", "n_samples": 10, "n_posterior_samples": 4, "thinning": 2},
+    "sghmc-2": {"inference": "sghmc", "n_samples": 10, "inference__n_posterior_samples": 4, "inference__thinning": 2},
 }
 
 
 def models(options, seeds=(5, 6, 7)):
     common = {"subset_size": 8, "n_samples": 2, "n_predict_samples": 4, "max_iter": 20, "batch_size": 20, **options}
-    return [DeepGPRegressor(**common, random_state=seed) for seed in seeds]
+    return [DeepGPRegressor().set_params(**common, random_state=seed) for seed in seeds]
 
 
 @pytest.mark.parametrize("name", OPTIONS)
@@ -158,6 +158,6 @@ def test_replicates_may_choose_their_subsets_differently():
 
 def test_moving_subsets_must_move_alike():
     X, y = np.linspace(-1, 1, 40)[:, None], np.sin(np.linspace(-3, 3, 40))
-    models = [DeepGPRegressor(subset=name, reselect_every=5, max_iter=20) for name in ("kmeans", "dpp")]
+    models = [DeepGPRegressor().set_params(subset=name, inference__reselect_every=5, max_iter=20) for name in ("kmeans", "dpp")]
     with pytest.raises(ConfigurationError, match="these differ: subset"):
         fit_replicates(models, [(X, y)] * 2)

@@ -37,7 +37,7 @@ NEW = RNG.uniform(-1, 1, (7, 2))
 
 
 def make(**options) -> DeepGPRegressor:
-    return DeepGPRegressor(**{"n_layers": 2, "subset_size": 8, "max_iter": 10, "random_state": 0, **options})
+    return DeepGPRegressor().set_params(**{"n_layers": 2, "subset_size": 8, "max_iter": 10, "random_state": 0, **options})
 
 
 @pytest.fixture(scope="module")
@@ -59,7 +59,7 @@ def test_each_member_is_the_fit_of_its_seed(three):
 
 
 def with_spread(model: DeepGPRegressor, spread: float | None) -> DeepGPRegressor:
-    return copy.copy(model).set_params(member_spread=spread)
+    return copy.copy(model).set_params(inference__member_spread=spread)
 
 
 @pytest.mark.parametrize(("spread", "factor"), [(1.0, 1.0), (0.5, 0.5), (None, usual_spread(3))])
@@ -91,9 +91,9 @@ def test_the_spread_is_of_each_member_around_its_own_mean(three, ask):
 def test_the_spread_concerns_members_only():
     one = make(max_iter=3, n_members=1).fit(X, Y)
     mean, std = one.predict(NEW, return_std=True)
-    np.testing.assert_array_equal(one.set_params(member_spread=0.2).predict(NEW, return_std=True), (mean, std))
+    np.testing.assert_array_equal(one.set_params(inference__member_spread=0.2).predict(NEW, return_std=True), (mean, std))
     assert describe(one)["member_spread"] == 1.0
-    alone = DeepGPEnsemble(make(max_iter=3, member_spread=0.2), n_members=1, random_state=0).fit(X, Y)
+    alone = DeepGPEnsemble(make(max_iter=3, inference__member_spread=0.2), n_members=1, random_state=0).fit(X, Y)
     np.testing.assert_array_equal(
         alone.predict(NEW, return_std=True)[1], alone.members_[0].predict(NEW, return_std=True)[1]
     )
@@ -103,14 +103,14 @@ def test_the_spread_concerns_members_only():
     ("options", "n_members", "spread"),
     [
         ({}, 4, usual_spread(4)),
-        ({"predictive_weight": 0.0}, 2, usual_spread(2)),
+        ({"inference__predictive_weight": 0.0}, 2, usual_spread(2)),
         ({"inference": "dsvi"}, 4, 1.0),
-        ({"inference": "sghmc", "member_spread": 0.8}, 4, 0.8),
-        ({"member_spread": 0.8}, 1, 1.0),
+        ({"inference": "sghmc", "inference__member_spread": 0.8}, 4, 0.8),
+        ({"inference__member_spread": 0.8}, 1, 1.0),
     ],
 )
 def test_how_far_members_are_drawn_in(options, n_members, spread):
-    assert spread_of(DeepGPRegressor(**options), n_members) == spread
+    assert spread_of(DeepGPRegressor().set_params(**options), n_members) == spread
 
 
 def test_an_ensemble_is_drawn_in_as_its_estimator_says_now(tmp_path):
@@ -138,15 +138,15 @@ def test_an_ensemble_predicts_as_its_estimator_says_now(tmp_path):
 
 
 def test_a_resumed_fit_may_be_drawn_in_otherwise(tmp_path):
-    short = {"n_members": 2, "checkpoint": tmp_path, "checkpoint_every": 3}
+    short = {"n_members": 2, "checkpoint": tmp_path, "checkpoint__every": 3}
     make(**short, max_minutes=1e-9).fit(X, Y)
-    assert make(**short, member_spread=0.7).fit(X, Y, resume=True).n_iter_ == 10
+    assert make(**short, inference__member_spread=0.7).fit(X, Y, resume=True).n_iter_ == 10
 
 
 @pytest.mark.parametrize("spread", [0, -1, 0.01, 11, np.nan, np.inf, "wide", True, [0.9]])
 def test_a_spread_that_is_none(three, spread, tmp_path):
     with pytest.raises(ConfigurationError, match="member_spread"):
-        make(n_members=2, member_spread=spread).fit(X, Y)
+        make(n_members=2, inference__member_spread=spread).fit(X, Y)
     model = with_spread(three, spread)
     with pytest.raises(ConfigurationError, match="member_spread"):
         model.predict(NEW)
@@ -257,7 +257,7 @@ def test_members_too_far_apart_are_an_error_not_infinite(three):
 
 def test_options_of_a_prediction_hold_for_all_members(three):
     model = pickle.loads(pickle.dumps(three))
-    model.set_params(n_predict_samples=4, outlier_probability=0.3)
+    model.set_params(n_predict_samples=4, likelihood__outlier_probability=0.3)
     assert model.predict_distribution(NEW).n_components == 12
     assert model.predict(NEW, return_std=True)[1].min() > three.predict(NEW, return_std=True)[1].min()
 
@@ -303,7 +303,7 @@ def test_a_new_fit_forgets_the_members():
     ],
 )
 def test_who_has_members(options, members):
-    assert members_of(DeepGPRegressor(**options)) == members
+    assert members_of(DeepGPRegressor().set_params(**options)) == members
 
 
 @pytest.mark.parametrize(
@@ -385,8 +385,8 @@ def test_too_little_memory_names_the_members(monkeypatch):
 
 @pytest.mark.parametrize("inference", ["dsvi", "mean_field", "sghmc"])
 def test_other_methods_have_members_where_asked(inference):
-    more = {"n_posterior_samples": 4, "thinning": 1} if inference == "sghmc" else {}
-    model = DeepGPRegressor(
+    more = {"inference__n_posterior_samples": 4, "inference__thinning": 1} if inference == "sghmc" else {}
+    model = DeepGPRegressor().set_params(
         inference=inference, n_layers=2, subset_size=6, max_iter=3, n_members=2, random_state=0, **more
     ).fit(X, Y)
     assert np.isfinite(model.predict(NEW)).all()
@@ -396,14 +396,14 @@ def test_other_methods_have_members_where_asked(inference):
 @pytest.mark.parametrize(
     "options",
     [
-        {"noise": "heteroscedastic"},
-        {"noise": "heavy_tailed"},
-        {"reselect_every": 3},
+        {"likelihood": "heteroscedastic"},
+        {"likelihood": "heavy_tailed"},
+        {"inference__reselect_every": 3},
         {"subset_size": "auto"},
         {"dtype": "float32"},
-        {"separate_kernels": True, "predictive_weight": 1.0},
-        {"coupling": "joint"},
-        {"coupling": "marginal"},
+        {"inference__separate_kernels": True, "inference__predictive_weight": 1.0},
+        {"inference__coupling": "joint"},
+        {"inference__coupling": "marginal"},
         {"kernel": lambda dims: ScaleKernel(RBFKernel(ard_num_dims=dims))},
         {"n_layers": 1},
         {"callbacks": [lambda state: state.iteration >= 5]},
@@ -450,14 +450,14 @@ def test_an_ensemble_has_single_members():
 def test_interrupted_and_resumed_bit_for_bit(tmp_path):
     expected = make(n_members=2).fit(X, Y).predict(NEW)
     folder = tmp_path / "run"
-    make(n_members=2, checkpoint=folder, checkpoint_every=3, max_minutes=1e-9).fit(X, Y)
-    again = make(n_members=2, checkpoint=folder, checkpoint_every=3).fit(X, Y, resume=True)
+    make(n_members=2, checkpoint=folder, checkpoint__every=3, max_minutes=1e-9).fit(X, Y)
+    again = make(n_members=2, checkpoint=folder, checkpoint__every=3).fit(X, Y, resume=True)
     np.testing.assert_array_equal(again.predict(NEW), expected)
     assert again.n_iter_ == 10
 
 
 def test_checkpoints_know_how_many_models_there_are_not_how_it_was_said(tmp_path):
-    short = {"checkpoint": tmp_path, "checkpoint_every": 3}
+    short = {"checkpoint": tmp_path, "checkpoint__every": 3}
     make(**short, max_minutes=1e-9).fit(X, Y)
     with pytest.raises(CheckpointError, match="models"):
         make(**short, n_members=2).fit(X, Y, resume=True)
@@ -503,7 +503,7 @@ def test_files_keep_options_that_were_changed_after_the_fit(three, tmp_path):
     again = DeepGPRegressor.load(tmp_path / "m.sodgp")
     assert again.predict_distribution(NEW).n_components == 15
     assert again.max_iter == 77
-    refused = [{"n_members": 2}, {"n_members": 3.0, "n_restarts": 2}, {"n_layers": 3}, {"noise": "heteroscedastic"}]
+    refused = [{"n_members": 2}, {"n_members": 3.0, "n_restarts": 2}, {"n_layers": 3}, {"likelihood": "heteroscedastic"}]
     refused += [{"warm_start": True}, {"n_restarts": 2}, {"validation_fraction": 0.1}]
     for change in refused:
         changed = pickle.loads(pickle.dumps(three)).set_params(**change)

@@ -26,24 +26,24 @@ METHODS = {
     "sod": {"n_layers": 2},
     "sod-3": {"n_layers": 3},
     "sod-8": {"n_layers": 8},
-    "predictive": {"n_layers": 3, "predictive_weight": 1.0},
+    "predictive": {"n_layers": 3, "inference__predictive_weight": 1.0},
     "sod-1": {"n_layers": 1},
-    "separate": {"n_layers": 2, "separate_kernels": True},
-    "separate-3": {"n_layers": 3, "separate_kernels": True},
-    "heavy tails": {"n_layers": 2, "noise": "heavy_tailed"},
-    "marginal": {"coupling": "marginal", "n_layers": 3},
-    "joint": {"coupling": "joint", "batch_size": 250, "n_layers": 2},
-    "joint-3": {"coupling": "joint", "batch_size": 150, "n_layers": 3},
-    "joint-4": {"coupling": "joint", "batch_size": 150, "n_layers": 4},
+    "separate": {"n_layers": 2, "inference__separate_kernels": True},
+    "separate-3": {"n_layers": 3, "inference__separate_kernels": True},
+    "heavy tails": {"n_layers": 2, "likelihood": "heavy_tailed"},
+    "marginal": {"inference__coupling": "marginal", "n_layers": 3},
+    "joint": {"inference__coupling": "joint", "batch_size": 250, "n_layers": 2},
+    "joint-3": {"inference__coupling": "joint", "batch_size": 150, "n_layers": 3},
+    "joint-4": {"inference__coupling": "joint", "batch_size": 150, "n_layers": 4},
     "dsvi": {"inference": "dsvi", "n_layers": 2},
     "svgp": {"inference": "dsvi", "n_layers": 1},
     "mean_field": {"inference": "mean_field"},
-    "sghmc": {"inference": "sghmc", "n_posterior_samples": 10, "thinning": 1},
+    "sghmc": {"inference": "sghmc", "inference__n_posterior_samples": 10, "inference__thinning": 1},
 }
 
 
 def make(**options):
-    return DeepGPRegressor(**{"subset_size": 80, "max_iter": 1, "random_state": 0, **options})
+    return DeepGPRegressor().set_params(**{"subset_size": 80, "max_iter": 1, "random_state": 0, **options})
 
 
 def peak(action):

@@ -11,7 +11,7 @@ TRAINING = {
     "max_iter": 20_000,
     "batch_size": 2000,
     "learning_rate": 0.01,
-    "schedule": "constant",
+    "tuning__schedule": "constant",
     "n_samples": 10,
     "n_predict_samples": 50,
     "subset_size": "paper",
@@ -70,7 +70,7 @@ def test_unknown_names_are_listed():
 def test_every_preset_fits_and_predicts(method, source, n_layers):
     rng = np.random.default_rng(0)
     X = rng.standard_normal((60, 4))
-    quick = {"n_posterior_samples": 4, "thinning": 2} if method == "SGHMC" else {"n_samples": 2}
+    quick = {"inference__n_posterior_samples": 4, "inference__thinning": 2} if method == "SGHMC" else {"n_samples": 2}
     model = paper(n_layers, method, source=source, max_iter=5, n_predict_samples=4, random_state=0, **quick)
     mean, std = clone(model).fit(X, X[:, 0]).predict(X, return_std=True)
     assert np.isfinite(mean).all()

@@ -364,10 +364,8 @@ def _print_summary(about: dict[str, Any]) -> None:
     shown = ", ".join(about["inputs"][:8]) + (" ..." if count > 8 else "")
     layers = f"{about['n_layers']} layer{'s' * (about['n_layers'] > 1)}"
     each = " for each output of the first layer" if about["separate_kernels"] else ""
-    _line(
-        "method",
-        f"{about['method']}, {about['likelihood']} likelihood, {layers}, widths {about['widths']}, kernel {about['kernel']}{each}",
-    )
+    kernel = f"kernel {about['kernel']}{each}"
+    _line("method", f"{about['method']}, {about['likelihood']}, {layers}, widths {about['widths']}, {kernel}")
     _line("inputs", f"{count} ({shown})")
     _line("targets", ", ".join(about["targets"]))
     _line("rows", f"{about['rows']:,}, {about['subset_rows']} in the subset")

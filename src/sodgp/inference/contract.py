@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self, runtime_checkable
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
 import torch
 from jaxtyping import Float
@@ -208,7 +208,7 @@ class Inference(Protocol):
         """Name and value of every option."""
         ...
 
-    def set_params(self, **changes: Any) -> Self:
+    def set_params(self, **changes: Any) -> Inference:
         """A copy with other values."""
         ...
 

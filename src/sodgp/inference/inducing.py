@@ -10,8 +10,8 @@ from jaxtyping import Float
 from torch import Tensor
 
 from sodgp.errors import ConfigurationError
-from sodgp.inference.contract import Parameters as ParametersOfQ
 from sodgp.inference.contract import Inference, Predictor, Subset, TrainingSet
+from sodgp.inference.contract import Parameters as ParametersOfQ
 from sodgp.inference.footprint import prediction_numbers, training_numbers
 from sodgp.inference.sampler import Sampler
 from sodgp.layers.contract import Points
