@@ -40,9 +40,9 @@ def test_noise_variances_are_routed_through_searches_and_pipelines():
         search = GridSearchCV(pipeline, {"deepgpregressor__subset_size": [5, 10]}, cv=2)
         search.fit(FRAME, Y, noise_variance=NOISE)
         fitted = search.best_estimator_[-1]
-        assert fitted.model_.has_known_noise
+        assert fitted.likelihood_.name == "known_noise"
         std = cross_validate(model, FRAME, Y, params={"noise_variance": NOISE}, return_estimator=True, cv=2)
-        assert all(each.model_.has_known_noise for each in std["estimator"])
+        assert all(each.likelihood_.name == "known_noise" for each in std["estimator"])
         unasked = clone(tiny())
         with pytest.raises(sklearn.exceptions.UnsetMetadataPassedError, match="noise_variance"):
             cross_validate(unasked, FRAME, Y, params={"noise_variance": NOISE}, cv=2)

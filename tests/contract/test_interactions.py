@@ -13,8 +13,6 @@ from sodgp.errors import CheckpointWarning, ConfigurationError, InputError
 from sodgp.estimator.many import fit_replicates
 from sodgp.estimator.memory_budget import prediction_bytes
 from sodgp.estimator.presets import paper
-from sodgp.layers.floors import NOISE_FLOOR
-from sodgp.system.container import read_record, write_record
 from sodgp.training.callbacks import EarlyStopping
 
 RNG = np.random.default_rng(0)
@@ -34,7 +32,7 @@ def test_the_held_out_score_is_that_of_the_prediction(options):
 def test_a_fit_with_restarts_leaves_nothing_of_an_earlier_one(tmp_path):
     model = DeepGPRegressor().set_params(inference="sghmc", inference__n_posterior_samples=4, inference__thinning=2, **QUICK)
     model.fit(pd.DataFrame(X, columns=["a", "b"]), Y)
-    model.set_params(inference="sod", inference__n_posterior_samples=100, inference__thinning=50, n_restarts=2).fit(X, Y)
+    model.set_params(inference="sod", n_restarts=2).fit(X, Y)
     assert not hasattr(model, "diagnostics_")
     assert not hasattr(model, "feature_names_in_")
     assert len(model.restart_bounds_) == 2
@@ -59,9 +57,10 @@ def test_a_warm_start_says_that_the_known_noise_is_missing():
 
 def test_noise_that_varies_is_counted_in_memory():
     plain, varying = (
-        DeepGPRegressor().set_params(n_layers=1, noise=noise, **QUICK).fit(X, Y) for noise in ("homoscedastic", "heteroscedastic")
+        DeepGPRegressor().set_params(n_layers=1, likelihood=likelihood, **QUICK).fit(X, Y)
+        for likelihood in ("gaussian", "heteroscedastic")
     )
-    (_, few), (_, many) = (prediction_bytes(m._method, m.model_, 2000) for m in (plain, varying))
+    (_, few), (_, many) = (prediction_bytes(m.inference_, m.model_, 2000) for m in (plain, varying))
     assert many > few + 8 * 6 * 2000
 
 
@@ -197,19 +196,6 @@ def test_a_fit_needs_no_gradients_around_it(off, options):
         inside = model.predict(X)
         assert not torch.is_grad_enabled()
     np.testing.assert_array_equal(inside, DeepGPRegressor().set_params(**options).fit(X, Y).predict(X))
-
-
-def test_files_from_where_double_was_the_default_are_read(tmp_path):
-    """Before models did not depend on it, their constraints had PyTorch's default dtype."""
-    model = made("plain").fit(X, Y)
-    model.save(tmp_path / "m.sodgp")
-    record = read_record(tmp_path / "m.sodgp")
-    bounds = [name for name in record.tensors if name.endswith("raw_noise_constraint.lower_bound")]
-    assert len(bounds) > 1
-    for name in bounds:
-        record.tensors[name] = torch.tensor(NOISE_FLOOR, dtype=torch.float64)
-    write_record(tmp_path / "old.sodgp", record)
-    np.testing.assert_allclose(DeepGPRegressor.load(tmp_path / "old.sodgp").predict(X), model.predict(X), atol=1e-9)
 
 
 def test_a_fit_without_gradients_can_be_continued():

@@ -6,7 +6,7 @@ from gpytorch.kernels import MaternKernel, PeriodicKernel, RBFKernel, RQKernel, 
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 
-from sodgp import DeepGPEnsemble, DeepGPRegressor
+from sodgp import DeepGPRegressor
 from sodgp.errors import ConfigurationError, InputError
 from sodgp.estimator.many import fit_replicates
 
@@ -132,19 +132,6 @@ def test_restarts_keep_the_best_bound_and_take_objects_as_options():
     assert counter.calls == 2
     model.set_params(n_restarts=1).fit(*SETS[0])
     assert not hasattr(model, "restart_bounds_")
-
-
-def test_an_ensemble_is_the_mixture_of_its_members():
-    X, y = SETS[0]
-    ensemble = DeepGPEnsemble(DeepGPRegressor(max_iter=10, subset_size=8), n_members=3, random_state=0).fit(X, y)
-    mixture = ensemble.predict_distribution(X)
-    assert mixture.n_components == 150
-    mean, std = ensemble.predict(X, return_std=True)
-    assert_allclose(mixture.mean, mean)
-    assert_allclose(mixture.std, std)
-    assert len({tuple(member.predict(X)) for member in ensemble.members_}) == 3
-    with pytest.raises(ConfigurationError, match="DeepGPRegressor"):
-        DeepGPEnsemble(object()).fit(X, y)
 
 
 def test_replicates_may_choose_their_subsets_differently():

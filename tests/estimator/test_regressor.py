@@ -218,14 +218,14 @@ def test_a_column_far_from_zero_is_not_constant(offset):
     t = np.arange(40.0) * 2.0**-10
     plain = make(n_layers=1).fit(t[:, None], np.sin(200 * t))
     far = make(n_layers=1).fit(t[:, None] + offset, np.sin(200 * t) * 1e-3 + offset)
-    assert_allclose(far._x_scaler.scale_, plain._x_scaler.scale_, rtol=1e-2)
-    assert_allclose(far._y_scaler.scale_, 1e-3 * plain._y_scaler.scale_, rtol=0.2)
+    assert_allclose(far.fitted_.x_scaler.scale_, plain.fitted_.x_scaler.scale_, rtol=1e-2)
+    assert_allclose(far.fitted_.y_scaler.scale_, 1e-3 * plain.fitted_.y_scaler.scale_, rtol=0.2)
     assert far.predict(t[:, None] + offset, return_std=True)[1].max() < 0.01
 
 
 def test_constant_columns_stay_constant():
     model = make(max_iter=2).fit(np.column_stack([X, np.full(40, 1e9)]), Y)
-    assert model._x_scaler.scale_[2] == 1.0
+    assert model.fitted_.x_scaler.scale_[2] == 1.0
 
 
 @pytest.mark.parametrize(

@@ -105,6 +105,13 @@ class FitResult:
         The bound over more rows than a step sees, for models that are to be compared.
     diagnostics : SamplerDiagnostics or None
         Of a sampler that was not stopped early.
+
+    Examples
+    --------
+    >>> from sodgp.inference.sod import SoD
+    >>> from sodgp.model.architecture import Architecture
+    >>> FitResult(SoD().build(Architecture(1, 1, 5, []), None, torch.Generator()), History()).history.stopped
+    'max_iter'
     """
 
     model: DeepGP
