@@ -24,7 +24,7 @@ OPTIONS = {
     "sod-2-joint": {"inference__coupling": "joint"},
     "sod-2-narrow": {"hidden_width": 1},
     "dsvi-2": {"inference": "dsvi"},
-    "mean_field-2": {"inference": "mean_field", "n_samples": 10, "batch_size": 2000},
+    "mean_field-2": {"inference": "mean_field", "n_samples": 10, "batch_size": None},
     "sghmc-2": {"inference": "sghmc", "n_samples": 10, "inference__n_posterior_samples": 4, "inference__thinning": 2},
 }
 
