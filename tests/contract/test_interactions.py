@@ -30,7 +30,9 @@ def test_the_held_out_score_is_that_of_the_prediction(options):
 
 
 def test_a_fit_with_restarts_leaves_nothing_of_an_earlier_one(tmp_path):
-    model = DeepGPRegressor().set_params(inference="sghmc", inference__n_posterior_samples=4, inference__thinning=2, **QUICK)
+    model = DeepGPRegressor().set_params(
+        inference="sghmc", inference__n_posterior_samples=4, inference__thinning=2, **QUICK
+    )
     model.fit(pd.DataFrame(X, columns=["a", "b"]), Y)
     model.set_params(inference="sod", n_restarts=2).fit(X, Y)
     assert not hasattr(model, "diagnostics_")
@@ -98,7 +100,9 @@ def test_a_state_that_no_file_can_hold_does_not_end_training(tmp_path):
         def restore(self, state):
             raise AssertionError
 
-    model = DeepGPRegressor().set_params(callbacks=[Best()], checkpoint=str(tmp_path / "c"), checkpoint__every=5, **QUICK)
+    model = DeepGPRegressor().set_params(
+        callbacks=[Best()], checkpoint=str(tmp_path / "c"), checkpoint__every=5, **QUICK
+    )
     with pytest.warns(CheckpointWarning, match="Best"):
         model.fit(X, Y)
     assert model.n_iter_ == 20
@@ -144,7 +148,9 @@ def test_one_row_of_noise_is_independent_over_the_points():
     ],
 )
 def test_options_of_the_first_fit_do_not_stand_in_the_way_of_fantasies(options):
-    model = botorch.DeepGPModel(*tensors(), estimator=DeepGPRegressor().set_params(**{**QUICK, **options}), refit_iter=4)
+    model = botorch.DeepGPModel(
+        *tensors(), estimator=DeepGPRegressor().set_params(**{**QUICK, **options}), refit_iter=4
+    )
     new_x = torch.as_tensor(X[:1]).expand(2, 1, 2)
     fantasies = model.condition_on_observations(new_x, torch.zeros(2, 1, 1, dtype=torch.float64))
     assert fantasies.posterior(torch.as_tensor(X[:2])).mean.isfinite().all()

@@ -30,7 +30,13 @@ METHODS = {
     },
     "dsvi": {**SAMPLED, "inference": "dsvi"},
     "dsvi*": {**SAMPLED, "inference": "dsvi", "inference__learn_inducing_inputs": False},
-    "sghmc": {**SIZES, "batch_size": 20, "inference": "sghmc", "inference__n_posterior_samples": 4, "inference__thinning": 2},
+    "sghmc": {
+        **SIZES,
+        "batch_size": 20,
+        "inference": "sghmc",
+        "inference__n_posterior_samples": 4,
+        "inference__thinning": 2,
+    },
     "mean_field": {**SIZES, "inference": "mean_field"},
 }
 DTYPES = ("float64", "float32")

@@ -145,6 +145,9 @@ def test_replicates_may_choose_their_subsets_differently():
 
 def test_moving_subsets_must_move_alike():
     X, y = np.linspace(-1, 1, 40)[:, None], np.sin(np.linspace(-3, 3, 40))
-    models = [DeepGPRegressor().set_params(subset=name, inference__reselect_every=5, max_iter=20) for name in ("kmeans", "dpp")]
+    models = [
+        DeepGPRegressor().set_params(subset=name, inference__reselect_every=5, max_iter=20)
+        for name in ("kmeans", "dpp")
+    ]
     with pytest.raises(ConfigurationError, match="these differ: subset"):
         fit_replicates(models, [(X, y)] * 2)

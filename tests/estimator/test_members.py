@@ -38,7 +38,9 @@ NEW = RNG.uniform(-1, 1, (7, 2))
 
 
 def make(**options) -> DeepGPRegressor:
-    return DeepGPRegressor().set_params(**{"n_layers": 2, "subset_size": 8, "max_iter": 10, "random_state": 0, **options})
+    return DeepGPRegressor().set_params(
+        **{"n_layers": 2, "subset_size": 8, "max_iter": 10, "random_state": 0, **options}
+    )
 
 
 @pytest.fixture(scope="module")
@@ -79,7 +81,7 @@ def test_predictions_are_those_of_the_mixture(three, spread, factor):
 
 @pytest.mark.parametrize("ask", [{}, {"latent": True}])
 def test_the_spread_is_of_each_member_around_its_own_mean(three, ask):
-    """The law of total variance, with the part within the members drawn in and the part between them left."""
+    """The law of total variance, with the part within the members shrunk and the part between them left."""
     each = [member.predict_distribution(NEW, **ask) for member in three.members_]
     within = np.mean([one.variance for one in each], axis=0)
     between = np.var([one.mean for one in each], axis=0)
@@ -92,7 +94,9 @@ def test_the_spread_is_of_each_member_around_its_own_mean(three, ask):
 def test_the_spread_concerns_members_only():
     one = make(max_iter=3, n_members=1).fit(X, Y)
     mean, std = one.predict(NEW, return_std=True)
-    np.testing.assert_array_equal(one.set_params(inference__member_spread=0.2).predict(NEW, return_std=True), (mean, std))
+    np.testing.assert_array_equal(
+        one.set_params(inference__member_spread=0.2).predict(NEW, return_std=True), (mean, std)
+    )
     assert describe(one)["member_spread"] == 1.0
 
 
@@ -316,9 +320,11 @@ def test_too_little_memory_names_the_members(monkeypatch):
 @pytest.mark.parametrize("inference", ["dsvi", "mean_field", "sghmc"])
 def test_other_methods_have_members_where_asked(inference):
     more = {"inference__n_posterior_samples": 4, "inference__thinning": 1} if inference == "sghmc" else {}
-    model = DeepGPRegressor().set_params(
-        inference=inference, n_layers=2, subset_size=6, max_iter=3, n_members=2, random_state=0, **more
-    ).fit(X, Y)
+    model = (
+        DeepGPRegressor()
+        .set_params(inference=inference, n_layers=2, subset_size=6, max_iter=3, n_members=2, random_state=0, **more)
+        .fit(X, Y)
+    )
     assert np.isfinite(model.predict(NEW)).all()
     assert len(model.members_) == 2
 
@@ -411,7 +417,12 @@ def test_files_keep_options_that_were_changed_after_the_fit(three, tmp_path):
     again = DeepGPRegressor.load(tmp_path / "m.sodgp")
     assert again.predict_distribution(NEW).n_components == 15
     assert again.max_iter == 77
-    refused = [{"n_members": 2}, {"n_members": 3.0, "n_restarts": 2}, {"n_layers": 3}, {"likelihood": "heteroscedastic"}]
+    refused = [
+        {"n_members": 2},
+        {"n_members": 3.0, "n_restarts": 2},
+        {"n_layers": 3},
+        {"likelihood": "heteroscedastic"},
+    ]
     refused += [{"warm_start": True}, {"n_restarts": 2}, {"validation_fraction": 0.1}]
     for change in refused:
         changed = pickle.loads(pickle.dumps(three)).set_params(**change)

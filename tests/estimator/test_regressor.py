@@ -50,7 +50,8 @@ def test_sod_trains_nothing_for_inducing_inputs(n_layers):
 
 def test_learned_inducing_inputs_count():
     free, fixed = (
-        make(inference="dsvi", inference__learn_inducing_inputs=flag, max_iter=1).fit(X, Y).n_parameters_ for flag in (True, False)
+        make(inference="dsvi", inference__learn_inducing_inputs=flag, max_iter=1).fit(X, Y).n_parameters_
+        for flag in (True, False)
     )
     assert free - fixed == 3 * 10 * 2
 
@@ -168,7 +169,9 @@ def test_minibatches_and_full_batches_both_train():
         assert model.score(X, Y) > 0.5
 
 
-@pytest.mark.parametrize("options", [{"inference__parameterization": "paper", "hidden_width": 2}, {"subset_size": 1000}], ids=str)
+@pytest.mark.parametrize(
+    "options", [{"inference__parameterization": "paper", "hidden_width": 2}, {"subset_size": 1000}], ids=str
+)
 def test_warnings_point_at_the_line_that_fits(options):
     with pytest.warns() as caught:
         make(**{"n_layers": 2, **options}).fit(X, Y)

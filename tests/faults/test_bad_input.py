@@ -347,10 +347,31 @@ def test_a_samplers_value_out_of_range_is_refused_by_name(option, value):
 
 
 UNUSED = {
-    "sod": {"inference__learn_inducing_inputs": False, "inference__n_posterior_samples": 7, "inference__thinning": 7, "inference__step_size": 0.1, "inference__n_chains": 2},
-    "dsvi": {"subset": "random", "inference__parameterization": "paper", "inference__coupling": "joint", "inference__tie_label_noise": False},
-    "sghmc": {"subset": "random", "inference__parameterization": "paper", "inference__coupling": "joint", "n_samples": 7},
-    "mean_field": {"inference__learn_inducing_inputs": False, "batch_size": 7, "n_samples": 7, "inference__n_chains": 2},
+    "sod": {
+        "inference__learn_inducing_inputs": False,
+        "inference__n_posterior_samples": 7,
+        "inference__thinning": 7,
+        "inference__step_size": 0.1,
+        "inference__n_chains": 2,
+    },
+    "dsvi": {
+        "subset": "random",
+        "inference__parameterization": "paper",
+        "inference__coupling": "joint",
+        "inference__tie_label_noise": False,
+    },
+    "sghmc": {
+        "subset": "random",
+        "inference__parameterization": "paper",
+        "inference__coupling": "joint",
+        "n_samples": 7,
+    },
+    "mean_field": {
+        "inference__learn_inducing_inputs": False,
+        "batch_size": 7,
+        "n_samples": 7,
+        "inference__n_chains": 2,
+    },
 }
 
 

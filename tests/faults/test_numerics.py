@@ -108,7 +108,9 @@ def test_every_failure_halves_the_step_again(monkeypatch):
 
 def test_the_parameters_that_training_goes_back_to_have_a_finite_bound():
     """A first step that zeroes the factor of q makes KL infinite: the way back is to before that step, not after it."""
-    model = make(inference__parameterization="paper", inference__coupling="marginal", dtype="float32", learning_rate=0.01)
+    model = make(
+        inference__parameterization="paper", inference__coupling="marginal", dtype="float32", learning_rate=0.01
+    )
     model.fit(X, Y)
     assert np.isfinite(model.history_.bound).all()
 
