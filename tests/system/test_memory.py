@@ -9,11 +9,11 @@ import sys
 
 import pytest
 
-from sodgp.system import allocator
+from sodgp.system import memory
 
 MAPPED = """
 import ctypes, resource, torch
-from sodgp.system.allocator import keep_freed_memory
+from sodgp.system.memory import keep_freed_memory
 
 def mapped(rounds=10):
     before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
@@ -34,7 +34,7 @@ needs_glibc = pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="only
 
 def in_a_process(**changes):
     """In one of its own: what malloc is told holds for a whole process."""
-    environment = {name: value for name, value in os.environ.items() if name not in allocator._USERS_OWN}
+    environment = {name: value for name, value in os.environ.items() if name not in memory._MALLOC_VARIABLES}
     done = subprocess.run(
         [sys.executable, "-c", MAPPED], env=environment | changes, capture_output=True, text=True, check=True
     )
@@ -59,5 +59,5 @@ def test_what_the_environment_says_comes_first():
 
 def test_nothing_happens_without_glibc(monkeypatch):
     monkeypatch.setattr(platform, "libc_ver", lambda: ("", ""))
-    monkeypatch.setattr(allocator.ctypes, "CDLL", lambda name: pytest.fail("asked a library that has no mallopt"))
-    assert not allocator.keep_freed_memory()
+    monkeypatch.setattr(memory.ctypes, "CDLL", lambda name: pytest.fail("asked a library that has no mallopt"))
+    assert not memory.keep_freed_memory()

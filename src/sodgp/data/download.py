@@ -24,7 +24,7 @@ from sodgp.data.dataset import DataSet
 from sodgp.data.local import ENVIRONMENT_VARIABLE, cache_dir, canonical_csv, check_shape, checked_table
 from sodgp.errors import InputError, SodgpError
 from sodgp.system.arrays import FloatArray
-from sodgp.system.files import alone_in, write_bytes, write_whole
+from sodgp.system.files import alone_in, write_bytes_whole
 
 
 class DataUnavailableError(SodgpError, OSError):
@@ -106,8 +106,7 @@ def _fetched(entry: Entry, source: Source, folder: Path, part: Path) -> FloatArr
         else:
             contents = canonical_csv(entry.columns, table)
             checked_table(entry, contents, source.url)
-            packed = gzip.compress(contents, mtime=0)
-            write_whole(folder / entry.files[0], lambda scratch: write_bytes(scratch, packed))
+            write_bytes_whole(folder / entry.files[0], gzip.compress(contents, mtime=0))
             part.unlink()
     except InputError:
         part.unlink(missing_ok=True)
