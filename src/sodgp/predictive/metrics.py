@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sodgp.errors import InputError
-from sodgp.predictive.mixture import GaussianMixture, tail_probability
+from sodgp.predictive.density import tail_probability
+from sodgp.predictive.mixture import GaussianMixture
 from sodgp.system.arrays import Numbers, to_array
 
 __all__ = ["coverage", "crps", "nlpp", "pit", "rmse", "scores"]
