@@ -10,9 +10,12 @@ from typing import Protocol, runtime_checkable
 
 import numpy as np
 import torch
+from jaxtyping import Float
 from torch import Tensor
 
 __all__ = ["Draws", "FreshDraws", "SharedDraws"]
+
+Numbers = Float[Tensor, "*replicates T rows width"]
 
 
 @runtime_checkable
@@ -27,11 +30,11 @@ class Draws(Protocol):
 
     n_samples: int
 
-    def subset(self, rows: int, width: int) -> Tensor:
+    def subset(self, rows: int, width: int) -> Numbers:
         """Numbers of shape [*replicates, T, rows, width] for the rows of the subset."""
         ...
 
-    def rest(self, rows: int, width: int) -> Tensor:
+    def rest(self, rows: int, width: int) -> Numbers:
         """Numbers that broadcast to [*replicates, T, rows, width], for the other rows."""
         ...
 
@@ -69,7 +72,7 @@ class FreshDraws:
         self.dtype = dtype
         self.device = torch.device(device)
 
-    def subset(self, rows: int, width: int) -> Tensor:
+    def subset(self, rows: int, width: int) -> Numbers:
         """Fresh numbers of shape [*replicates, T, rows, width]."""
         shape = (self.n_samples, rows, width)
         if isinstance(self.generators, torch.Generator):
@@ -145,7 +148,7 @@ class TapeDraws:
         """Keep the requests made so far as the plan of every step."""
         self.plan = self._asked
 
-    def subset(self, rows: int, width: int) -> Tensor:
+    def subset(self, rows: int, width: int) -> Numbers:
         """The next numbers of the tape, [*replicates, T, rows, width]; zeros in the rehearsal."""
         if self.plan is None:
             self._asked.append((rows, width))
@@ -186,11 +189,11 @@ class SharedDraws:
         # Two streams: the residual numbers do not move when the subset asks for more or fewer.
         self._rest = torch.Generator().manual_seed(seed ^ 0x5EED5EED)
 
-    def subset(self, rows: int, width: int) -> Tensor:
+    def subset(self, rows: int, width: int) -> Numbers:
         """Fixed numbers of shape [T, rows, width]."""
         return self._normal(rows, width, self._subset)
 
-    def rest(self, rows: int, width: int) -> Tensor:
+    def rest(self, rows: int, width: int) -> Numbers:
         """Fixed numbers of shape [T, 1, width], one for all rows."""
         return self._normal(1, width, self._rest)
 
@@ -224,11 +227,11 @@ class PositionDraws:
         self.seed, self.n_samples, self.dtype, self.device = seed, n_samples, dtype, torch.device(device)
         self._asked = [0, 0]
 
-    def subset(self, rows: int, width: int) -> Tensor:
+    def subset(self, rows: int, width: int) -> Numbers:
         """Fixed numbers of shape [T, rows, width]."""
         return self._normal(0, rows, width)
 
-    def rest(self, rows: int, width: int) -> Tensor:
+    def rest(self, rows: int, width: int) -> Numbers:
         """Fixed numbers of shape [T, rows, width], others for every row."""
         return self._normal(1, rows, width)
 
