@@ -83,7 +83,7 @@ class NumericalError(SodgpError, ArithmeticError):
     Attributes
     ----------
     kept : list of (DeepGP, History)
-        What training had when it gave up: the last good parameters of every model. Empty elsewhere.
+        The last good parameters of every model, if training gave up. Empty elsewhere.
     histories : list of History
         The course of every model until then.
 
@@ -144,8 +144,11 @@ class GradientError(NumericalError):
 
     Examples
     --------
-    >>> issubclass(GradientError, NumericalError)
-    True
+    >>> try:
+    ...     raise GradientError("the gradient of the lengthscale is NaN.")
+    ... except NumericalError as error:  # with all that training kept until then
+    ...     print(error, error.kept)
+    the gradient of the lengthscale is NaN. []
     """
 
 
@@ -154,8 +157,11 @@ class SamplerDivergedError(NumericalError):
 
     Examples
     --------
-    >>> issubclass(SamplerDivergedError, NumericalError)
-    True
+    >>> try:
+    ...     raise SamplerDivergedError("the sampler diverged with step_size=0.1.")
+    ... except NumericalError as error:
+    ...     print(error)
+    the sampler diverged with step_size=0.1.
     """
 
 
@@ -202,12 +208,16 @@ class ModelFileError(SodgpError, ValueError):
 
 
 class CheckpointError(SodgpError, ValueError):
-    """A checkpoint that belongs to other data or settings, cannot be read, or has no place to be written.
+    """A checkpoint that belongs to other data or settings, cannot be read, or cannot be written anywhere.
 
     Examples
     --------
-    >>> issubclass(CheckpointError, SodgpError)
-    True
+    >>> from sodgp import DeepGPRegressor
+    >>> try:
+    ...     DeepGPRegressor(max_iter=1).fit([[0.0], [1.0]], [0.0, 1.0], resume=True)
+    ... except SodgpError as error:
+    ...     print(type(error).__name__)
+    ConfigurationError
     """
 
 

@@ -25,7 +25,7 @@ class Source:
     Attributes
     ----------
     url : str
-        Address of the archive.
+        Of the archive.
     convert : callable, Path -> ndarray of float64, shape [N, D + 1]
         Reads the archive; the target is the last column.
     packages : tuple of str
@@ -44,7 +44,6 @@ class Entry:
     Attributes
     ----------
     name : str
-        Name for `sodgp.data.load`.
     columns : tuple of str, length D + 1
         Column names, the target's last.
     rows : int
@@ -52,7 +51,7 @@ class Entry:
     sha256_csv : str or None
         Checksum of the canonical table; ``None`` where only rows, columns and finiteness can be checked.
     source : Source or None
-        Where to download it; ``None`` where nobody offers it.
+        ``None`` where nobody offers the set for download.
     no_source : str
         Why there is no download, for the message.
     """
@@ -188,23 +187,7 @@ def names() -> tuple[str, ...]:
 
 
 def find(name: str) -> Entry:
-    """Look a set up by its name.
-
-    Parameters
-    ----------
-    name : str
-        One of `names`.
-
-    Returns
-    -------
-    Entry
-        What is known about the set.
-
-    Raises
-    ------
-    ConfigurationError
-        No set has that name.
-    """
+    """The set of that name; ConfigurationError if there is none."""
     if name in CATALOGUE:
         return CATALOGUE[name]
     near = difflib.get_close_matches(str(name), CATALOGUE, n=1)

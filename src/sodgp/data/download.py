@@ -32,8 +32,11 @@ class DataUnavailableError(SodgpError, OSError):
 
     Examples
     --------
-    >>> issubclass(DataUnavailableError, OSError)
-    True
+    >>> try:
+    ...     raise DataUnavailableError("The set 'boston' is not on offer for download.")
+    ... except OSError as error:  # as for any file that is not there
+    ...     print(error)
+    The set 'boston' is not on offer for download.
     """
 
 
@@ -42,19 +45,7 @@ class _InterruptedError(Exception):
 
 
 def obtain(entry: Entry, folder: Path) -> DataSet:
-    """Download a set, check it, and keep it in a folder.
-
-    Parameters
-    ----------
-    entry : Entry
-        The set.
-    folder : Path
-        Where to keep it; made when it does not exist.
-
-    Returns
-    -------
-    DataSet
-        The set, after its checksum (or, for ``year``, its shape) was found right.
+    """Download a set, check it, and keep it in a folder, which is made if it does not exist.
 
     Raises
     ------
@@ -115,12 +106,11 @@ def _fetched(entry: Entry, source: Source, folder: Path, part: Path) -> FloatArr
 
 
 def transfer(url: str, part: Path, *, attempts: int = 3, timeout: float = 30.0) -> None:
-    """Bring a file over HTTP, going on with what an earlier call left behind.
+    """Bring a file over HTTP, and resume where an earlier call was cut short.
 
     Parameters
     ----------
     url : str
-        Address, http or https.
     part : Path
         File that receives the bytes. Bytes already there are kept and the rest is asked for with a Range header; a
         server that does not know Range sends all, and the file is begun again.

@@ -24,8 +24,9 @@ class Draws(Protocol):
 
     Examples
     --------
-    >>> isinstance(FreshDraws(torch.Generator(), 10), Draws)
-    True
+    >>> draws: Draws = FreshDraws(torch.Generator().manual_seed(0), n_samples=10)
+    >>> draws.rest(rows=3, width=1).shape
+    torch.Size([10, 3, 1])
     """
 
     n_samples: int

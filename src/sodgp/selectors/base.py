@@ -28,8 +28,10 @@ class Selector(Protocol):
     Examples
     --------
     >>> from sodgp.selectors import KMeans
-    >>> isinstance(KMeans(), Selector), isinstance("kmeans", Selector)
-    (True, False)
+    >>> selector: Selector = KMeans()
+    >>> X = torch.tensor([[0.0], [0.1], [5.0]], dtype=torch.float64)
+    >>> selector.select(X, None, 2, None, torch.Generator().manual_seed(0)).shape
+    torch.Size([2])
     """
 
     def select(
@@ -79,24 +81,18 @@ def select_each(
     kernels: Sequence[Kernel | None] | None,
     generators: Sequence[Generator],
 ) -> Int64[Tensor, "R M"]:
-    """Select a subset for each of R replicates.
-
-    Cost: R times that of the selector; replicate r gets exactly the rows that it would get alone.
+    """Select a subset for each of R replicates; each gets exactly the rows that it would get alone.
 
     Parameters
     ----------
     selector : Selector
-        Used for every replicate.
     X : Tensor, shape [R, N, D]
-        One data set per replicate.
     y : Tensor, shape [R, N, P], or None
-        Their targets.
     size : int
         Rows wanted per replicate.
     kernels : sequence of R kernels (or None), or None
         One per replicate; None stands for the default kernel everywhere.
     generators : sequence of R torch.Generator
-        One per replicate, so that a replicate does not depend on its neighbours.
 
     Returns
     -------
@@ -126,15 +122,7 @@ def select_each(
 
 
 def check_request(X: Tensor, y: Tensor | None, size: int) -> None:
-    """Raise unless ``size`` rows can be chosen from ``X``.
-
-    Raises
-    ------
-    InputError
-        ``X`` is not a finite, non-empty [N, D] tensor, or ``y`` has another number of rows.
-    ConfigurationError
-        ``size`` is less than one.
-    """
+    """Raise InputError for rows that `check_rows` refuses or a wrong number of targets, ConfigurationError for size < 1."""
     check_rows(X)
     if y is not None and y.shape[0] != X.shape[0]:
         raise InputError(f"X has {X.shape[0]} rows but y has {y.shape[0]}; give one target row per input row.")
@@ -174,21 +162,10 @@ def row_chunks(n_rows: int, width: int) -> Iterator[slice]:
 
 
 def take_distinct(X: Float[Tensor, "N D"], order: Int64[Tensor, " K"], size: int) -> Int64[Tensor, " M"]:
-    """Take the first ``size`` entries of ``order`` whose rows differ in value.
+    """The first ``size`` of the row numbers in ``order`` whose rows differ in value.
 
     A row that repeats the values of an earlier one would make the kernel matrix of the subset singular, so repeats are
     taken (in their order) only when nothing else is left. Cost: O(size D) where repeats are few, O(K D) at most.
-
-    Parameters
-    ----------
-    X : Tensor, shape [N, D]
-    order : Tensor, shape [K], int64
-        Different row numbers, the preferred first; K >= ``size``.
-    size : int
-
-    Returns
-    -------
-    Tensor, shape [size], int64
     """
     seen: set[bytes] = set()
     chosen: list[int] = []

@@ -91,24 +91,7 @@ class GreedyVariance:
         return self.select_with_trace(X, size, kernel).indices
 
     def select_with_trace(self, X: Float[Tensor, "N D"], size: int, kernel: Kernel | None = None) -> Selection:
-        """Pick ``size`` rows (at most N) and report the remaining trace after each.
-
-        Parameters
-        ----------
-        X : Tensor, shape [N, D]
-        size : int
-        kernel : gpytorch.kernels.Kernel or None
-
-        Returns
-        -------
-        Selection
-            Greedy order also where ``size >= N``.
-
-        Raises
-        ------
-        InputError, ConfigurationError
-            As in :meth:`select`.
-        """
+        """Pick ``size`` rows (at most N) in greedy order, and report the remaining trace after each."""
         check_request(X, None, size)
         size = min(size, X.shape[0])
         indices, traces = self._grow(X, kernel, size, threshold=None)
@@ -122,29 +105,9 @@ class GreedyVariance:
     def select_until(
         self, X: Float[Tensor, "N D"], kernel: Kernel | None, threshold: float, max_size: int
     ) -> Selection:
-        """Pick rows until the remaining trace is below ``threshold``, or ``max_size`` rows are chosen.
+        """Pick rows until the remaining trace is below ``threshold``, or ``max_size`` rows are chosen; at least one.
 
         Fewer rows come back also where further ones would lower the trace by rounding errors only.
-
-        Parameters
-        ----------
-        X : Tensor, shape [N, D]
-        kernel : gpytorch.kernels.Kernel or None
-        threshold : float
-            For instance a fraction of the noise variance times N.
-        max_size : int
-
-        Returns
-        -------
-        Selection
-            At least one row.
-
-        Raises
-        ------
-        InputError
-            ``X`` is empty, not finite or not two-dimensional.
-        ConfigurationError
-            ``max_size`` is less than one.
         """
         check_request(X, None, max_size)
         return self._grow(X, kernel, min(max_size, X.shape[0]), threshold)

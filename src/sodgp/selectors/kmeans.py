@@ -82,7 +82,7 @@ class KMeans:
         return distinct[nearest_rows(X[distinct], centres)].sort().values
 
     def centres(self, X: Float[Tensor, "N D"], size: int, generator: Generator) -> Float[Tensor, "M D"]:
-        """Centres of the clusters; fewer than `size` distinct rows must not be asked for."""
+        """Centres of the clusters, not more of them than distinct rows."""
         options = {
             "n_clusters": size,
             "n_init": self.n_init,
@@ -116,21 +116,10 @@ def distinct_rows(X: Float[Tensor, "N D"]) -> Int64[Tensor, " U"]:
 
 
 def nearest_rows(X: Float[Tensor, "N D"], centres: Float[Tensor, "M D"]) -> Int64[Tensor, " M"]:
-    """Assign a row of its own to every centre, nearest pairs first.
+    """Assign to each of M centres its own row of N >= M, nearest pairs first.
 
-    A centre whose nearest row is gone looks again among the rows that are left. Cost: O(N M D) time for a pass, with
+    A centre whose nearest row is taken looks again among the rows that are left. Cost: O(N M D) time for a pass, with
     rarely more than two or three passes, each over fewer centres; memory for one chunk of rows.
-
-    Parameters
-    ----------
-    X : Tensor, shape [N, D]
-        N >= M rows.
-    centres : Tensor, shape [M, D]
-
-    Returns
-    -------
-    Tensor, shape [M], int64
-        Distinct row numbers, in the order of the centres.
     """
     N, M = X.shape[0], centres.shape[0]
     rows = torch.full((M,), -1, dtype=torch.int64, device=X.device)

@@ -25,7 +25,7 @@ class Leverage:
     the noise variance as ridge the scores add up to the number of parameters that the data can tell apart.
 
     Cost: up to ``exact_limit`` rows O(N^3) time and O(N^2) memory; above, with s = ``sketch_size``, O(N s^2 + N s D)
-    time and O(N) memory beside X. Scores from a sketch are good while s is well above that number of parameters; with
+    time and O(N) memory besides X. Scores from a sketch are good while s is well above that number of parameters; with
     fewer rows they are too large, and the choice comes nearer to a uniform one.
 
     References: A. Alaoui and M. W. Mahoney (2015), Fast randomized kernel ridge regression with statistical guarantees;
@@ -90,27 +90,14 @@ class Leverage:
         ridge: float | None = None,
         generator: Generator | None = None,
     ) -> Float[Tensor, " N"]:
-        """Ridge leverage score of every row.
-
-        Parameters
-        ----------
-        X : Tensor, shape [N, D]
-        kernel : gpytorch.kernels.Kernel or None
-        ridge : float or None
-            None: ``noise_variance``.
-        generator : torch.Generator or None
-            For the sketches, above ``exact_limit`` rows; None: a fixed seed.
-
-        Returns
-        -------
-        Tensor, shape [N]
+        """Ridge leverage score of every row; `generator` is for the sketches, above ``exact_limit`` rows.
 
         Raises
         ------
         InputError
             ``X`` is empty, not finite or not two-dimensional.
         ConfigurationError
-            ``ridge`` is not positive.
+            ``ridge`` (``noise_variance`` if left out) is not positive.
         """
         check_rows(X)
         ridge = self.noise_variance if ridge is None else ridge
@@ -145,20 +132,6 @@ def recursive_scores(
 
     Cost: O(N s^2 + N s D) time for sketches of s rows, three passes over the data in all. Reference: C. Musco and
     C. Musco (2017), Recursive sampling for the Nystrom method.
-
-    Parameters
-    ----------
-    X : Tensor, shape [N, D]
-    kernel : gpytorch.kernels.Kernel
-    ridge : float
-        Positive.
-    sketch_size : int
-        Expected number of rows in a sketch, s.
-    generator : torch.Generator
-
-    Returns
-    -------
-    Tensor, shape [N]
     """
     N = X.shape[0]
     order = torch.randperm(N, generator=generator).to(X.device)

@@ -18,9 +18,9 @@ from sodgp.selectors.greedy_variance import PartialCholesky
 class RPCholesky:
     """Rows drawn one after the other with probability proportional to their variance given the rows drawn before.
 
-    Less drawn to outliers than the greedy choice, at the same cost: O(N M^2 + N M D) time and O(N M) memory. Rows are
-    proposed in blocks from the last known variances, and a proposal is kept with probability (its variance now) / (the
-    variance it was proposed with): the law is exactly that of one draw at a time, with far fewer passes over the data.
+    Less attracted by outliers than the greedy choice, at the same cost: O(N M^2 + N M D) time and O(N M) memory. Rows
+    are proposed in blocks from the last known variances, and a proposal is kept with probability (its variance now) /
+    (the variance it was proposed with): the same distribution as one draw at a time, with far fewer passes over the data.
 
     Where the conditional variance of every row is at rounding level, the rest of the subset is filled with random rows
     of different values.
@@ -32,7 +32,7 @@ class RPCholesky:
     Parameters
     ----------
     block_size : int
-        Proposals between two passes over the data; changes the time, not the law.
+        Proposals between two passes over the data; changes the time, not the distribution.
 
     Raises
     ------
