@@ -1,4 +1,4 @@
-"""Freed memory that a process keeps: counted in pages that the system had to map, which does not depend on speed."""
+"""How much memory there is, and freed memory that a process keeps: counted in pages that the system had to map."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ import subprocess
 import sys
 
 import pytest
+import torch
 
+from sodgp.errors import ResourceError
 from sodgp.system import memory
 
 MAPPED = """
@@ -61,3 +63,38 @@ def test_nothing_happens_without_glibc(monkeypatch):
     monkeypatch.setattr(platform, "libc_ver", lambda: ("", ""))
     monkeypatch.setattr(memory.ctypes, "CDLL", lambda name: pytest.fail("asked a library that has no mallopt"))
     assert not memory.keep_freed_memory()
+
+
+def test_more_memory_than_there_is_is_refused_with_both_numbers(monkeypatch):
+    monkeypatch.setattr(memory, "available_memory", lambda device=None: 10**9)
+    memory.require_memory(1e9, "a table", "Take fewer rows.")
+    with pytest.raises(
+        ResourceError, match=r"a table needs about 2\.00 GB of memory on cpu, and 1\.00 GB.*fewer"
+    ) as caught:
+        memory.require_memory(2e9, "a table", "Take fewer rows.")
+    assert (caught.value.needed, caught.value.available) == (2 * 10**9, 10**9)
+    monkeypatch.setattr(memory, "available_memory", lambda device=None: None)
+    memory.require_memory(1e18, "a table", "Take fewer rows.")  # nothing is known
+
+
+def test_the_limit_of_a_container_counts(tmp_path, monkeypatch):
+    for name, text in {"memory.max": "1000", "memory.current": "400", "memory.stat": "inactive_file 100"}.items():
+        (tmp_path / name).write_text(text)
+    monkeypatch.setattr(memory, "_CGROUP", tmp_path)
+    assert memory.available_memory() == 700
+    (tmp_path / "memory.max").write_text("max")
+    assert memory.available_memory() != 700
+
+
+def test_memory_that_runs_out_is_known_by_its_error():
+    with pytest.raises(RuntimeError) as caught:
+        torch.empty(2**60)
+    assert memory.is_out_of_memory(caught.value)
+    assert memory.is_out_of_memory(MemoryError())
+    assert not memory.is_out_of_memory(RuntimeError("shapes differ"))
+    assert not memory.is_out_of_memory(ResourceError("refused", needed=None, available=None))
+
+
+def test_first_line_of_an_error():
+    assert memory.first_line(ValueError("one\ntwo")) == "one"
+    assert memory.first_line(ValueError()) == "ValueError"

@@ -63,7 +63,7 @@ def canonical_csv(columns: Sequence[str], table: ArrayLike) -> bytes:
 
 
 def checked_table(entry: Entry, contents: bytes, origin: str) -> FloatArray:
-    """The canonical table [N, D + 1], target last, if its checksum is right; InputError, naming the `origin`, if not."""
+    """The canonical table [N, D + 1], target last; InputError, which names its `origin`, for a wrong checksum."""
     found = hashlib.sha256(contents).hexdigest()
     if found != entry.sha256_csv:
         raise InputError(

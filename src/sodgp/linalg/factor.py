@@ -110,8 +110,8 @@ def _values(
 class _Perturbation(torch.autograd.Function):
     """E of L (I + E), as a function of K at E = 0.
 
-    Its only output: in a compiled step some versions of PyTorch lose the gradient of a function that has outputs
-    without one beside it.
+    Its only output: in a compiled step some versions of PyTorch lose the gradient of a function that also has outputs
+    without gradient.
     """
 
     @staticmethod

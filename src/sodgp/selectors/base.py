@@ -122,7 +122,7 @@ def select_each(
 
 
 def check_request(X: Tensor, y: Tensor | None, size: int) -> None:
-    """Raise InputError for rows that `check_rows` refuses or a wrong number of targets, ConfigurationError for size < 1."""
+    """Raise InputError for rows that `check_rows` refuses or too few targets, ConfigurationError for a size below 1."""
     check_rows(X)
     if y is not None and y.shape[0] != X.shape[0]:
         raise InputError(f"X has {X.shape[0]} rows but y has {y.shape[0]}; give one target row per input row.")

@@ -20,7 +20,7 @@ class RPCholesky:
 
     Less attracted by outliers than the greedy choice, at the same cost: O(N M^2 + N M D) time and O(N M) memory. Rows
     are proposed in blocks from the last known variances, and a proposal is kept with probability (its variance now) /
-    (the variance it was proposed with): the same distribution as one draw at a time, with far fewer passes over the data.
+    (the variance it was proposed with): the distribution of one draw at a time, with far fewer passes over the data.
 
     Where the conditional variance of every row is at rounding level, the rest of the subset is filled with random rows
     of different values.

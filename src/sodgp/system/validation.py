@@ -1,4 +1,4 @@
-"""Checks of what users hand in: data and options, each with an error that says which and what to do."""
+"""Checks of users' data and options; each error says which is wrong and what to do."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import validate_data
 
@@ -16,7 +17,7 @@ from sodgp.errors import ConfigurationError, InputError, InputTypeError
 from sodgp.system.arrays import FloatArray, without_tensors
 
 
-def check_fit_data(estimator: Any, X: Any, y: Any) -> tuple[FloatArray, FloatArray]:
+def check_fit_data(estimator: BaseEstimator, X: Any, y: Any) -> tuple[FloatArray, FloatArray]:
     """X as [N, D] and y as [N] or [N, P], float64 copies; feature names are kept on the estimator.
 
     Raises
@@ -42,7 +43,7 @@ def check_fit_data(estimator: Any, X: Any, y: Any) -> tuple[FloatArray, FloatArr
         raise InputTypeError(_explain(error, X, y)) from error
 
 
-def check_predict_data(estimator: Any, X: Any) -> FloatArray:
+def check_predict_data(estimator: BaseEstimator, X: Any) -> FloatArray:
     """X as [N, D] float64 with the columns of `fit`, by number and by name.
 
     Raises

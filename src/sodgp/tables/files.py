@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 _SEPARATORS = {".csv": ",;\t", ".csv.gz": ",;\t", ".tsv": "\t", ".tsv.gz": "\t"}
 _PARQUET = (".parquet", ".pq")
 _SNIFFED_BYTES = 65_536
-# Text, frame and array of a table are in memory together.
+# Text, frame and array of a table are in memory at the same time.
 _COPIES = 3
 _PIECE = 2**20
 _PARTS = "Take fewer rows or columns."
@@ -33,7 +33,7 @@ _PARTS = "Take fewer rows or columns."
 def read_table(path: str | os.PathLike[str]) -> pd.DataFrame:
     """Read a table with one header row.
 
-    The separator of a CSV file is the one of comma, semicolon and tab that parts the header into the most columns.
+    The separator of a CSV file is the one of comma, semicolon and tab that splits the header into the most columns.
 
     Parameters
     ----------
@@ -78,7 +78,7 @@ def read_table(path: str | os.PathLike[str]) -> pd.DataFrame:
 
 
 def split_target(frame: pd.DataFrame, targets: Sequence[str]) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Part a table into inputs and targets.
+    """Split a table into inputs and targets.
 
     Parameters
     ----------
@@ -196,7 +196,7 @@ def _read_parquet(path: Path) -> pd.DataFrame:
         raise
     except MemoryError as error:
         raise _too_large(path, error) from error
-    # What pandas stored beside the columns is read with pandas' own trust.
+    # Pandas trusts its own notes in the file, whatever they say.
     except (ValueError, OSError, pa.ArrowException, KeyError, TypeError, AttributeError, IndexError) as error:
         raise InputError(f"{path} cannot be read as Parquet: {error}") from error
     frame.columns = [str(column) for column in frame.columns]

@@ -121,7 +121,7 @@ def _text(library: ctypes.CDLL, what: str, program: ctypes.c_void_p) -> bytes:
 
 
 def _nvrtc(version: str) -> ctypes.CDLL:
-    """The library beside PyTorch, else the system's."""
+    """The library that PyTorch brings, else the system's."""
     name, packages = f"libnvrtc.so.{version}", Path(torch.__file__).parents[1]
     for place in (*packages.glob(f"nvidia/*/lib/{name}"), *packages.glob(f"torch/lib/{name}")):
         # Up to 13.0 it looks for this part of itself in the system's folders alone, and takes it where it is loaded.
