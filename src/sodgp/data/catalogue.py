@@ -71,12 +71,12 @@ class Entry:
         return (f"{self.name}.csv.gz",)
 
 
+def _columns(names: str) -> tuple[str, ...]:
+    return tuple(names.split())
+
+
 _HOUSING = ("crim", "zn", "indus", "chas", "nox", "rm", "age", "dis", "rad", "tax", "ptratio", "b", "lstat", "medv")
-_TIMBRE = (
-    *(f"timbre_avg_{i}" for i in range(1, 13)),
-    *(f"timbre_cov_{i}" for i in range(1, 79)),
-    "year",
-)
+_TIMBRE = (*(f"timbre_avg_{i}" for i in range(1, 13)), *(f"timbre_cov_{i}" for i in range(1, 79)), "year")
 
 _ENTRIES = (
     Entry(
@@ -95,16 +95,9 @@ _ENTRIES = (
     ),
     Entry(
         "concrete",
-        (
-            "cement",
-            "blast_furnace_slag",
-            "fly_ash",
-            "water",
-            "superplasticizer",
-            "coarse_aggregate",
-            "fine_aggregate",
-            "age",
-            "compressive_strength",
+        _columns(
+            "cement blast_furnace_slag fly_ash water superplasticizer coarse_aggregate fine_aggregate age "
+            "compressive_strength"
         ),
         1030,
         "eb2a1f2a871cd01cbca7a96df487416fb6a1c3598bbda61687923e2207a9bc1b",
@@ -112,16 +105,9 @@ _ENTRIES = (
     ),
     Entry(
         "energy",
-        (
-            "relative_compactness",
-            "surface_area",
-            "wall_area",
-            "roof_area",
-            "overall_height",
-            "orientation",
-            "glazing_area",
-            "glazing_area_distribution",
-            "heating_load",
+        _columns(
+            "relative_compactness surface_area wall_area roof_area overall_height orientation glazing_area "
+            "glazing_area_distribution heating_load"
         ),
         768,
         "15bcfc654b7c5067945efd970686188be630281161a62743eb986ff86ff998e8",
@@ -129,19 +115,9 @@ _ENTRIES = (
     ),
     Entry(
         "winered",
-        (
-            "fixed_acidity",
-            "volatile_acidity",
-            "citric_acid",
-            "residual_sugar",
-            "chlorides",
-            "free_sulfur_dioxide",
-            "total_sulfur_dioxide",
-            "density",
-            "ph",
-            "sulphates",
-            "alcohol",
-            "quality",
+        _columns(
+            "fixed_acidity volatile_acidity citric_acid residual_sugar chlorides free_sulfur_dioxide "
+            "total_sulfur_dioxide density ph sulphates alcohol quality"
         ),
         1599,
         "76bb397799995e9bdf3eafaefc25fbf74b0fbc3d278059eacd0daf6d440555f8",

@@ -83,7 +83,7 @@ class FreshDraws:
     rest = subset
 
     def _normal(self, shape: tuple[int, ...], generator: torch.Generator) -> Tensor:
-        # Drawn in single precision and widened: Monte Carlo noise needs no more digits, and it is five times faster.
+        # In single precision first: Monte Carlo noise needs no more digits, and it is five times faster.
         return torch.randn(shape, generator=generator, dtype=torch.float32, device=self.device).to(self.dtype)
 
 
@@ -92,15 +92,7 @@ class TapeDraws:
 
     One call for each replicate fills the tape, whatever the number of layers, and the step itself holds no generator,
     so that it can be compiled. The first round is a rehearsal that hands out zeros and notes what was asked for.
-
-    Parameters
-    ----------
-    generators : torch.Generator or sequence of them
-        As in `FreshDraws`.
-    n_samples : int
-        Monte Carlo samples T.
-    dtype, device
-        Of the numbers.
+    Parameters as of `FreshDraws`.
     """
 
     def __init__(
@@ -132,7 +124,7 @@ class TapeDraws:
         if not self.plan:
             return ()
         sizes = [self.n_samples * rows * width for rows, width in self.plan]
-        # Drawn in single precision and widened: Monte Carlo noise needs no more digits, and it is five times faster.
+        # In single precision first, as in `FreshDraws`.
         parts = [torch.randn(sum(sizes), generator=g, dtype=torch.float32, device=self.device) for g in generators]
         flat = torch.stack(parts)
         flat = flat[0] if self.is_single else flat
@@ -164,16 +156,8 @@ class TapeDraws:
 class SharedDraws:
     """Numbers fixed by a seed, the residual ones shared by all rows: prediction.
 
-    A row's prediction then depends on that row alone, not on the order, chunks or company of rows, and every sample is
+    A row's prediction then depends on that row alone, not on the order, chunks or number of rows, and every sample is
     a smooth function of the input. Drawn on the CPU, so that all devices predict with the same numbers.
-
-    Parameters
-    ----------
-    seed : int
-    n_samples : int
-        Monte Carlo samples T.
-    dtype, device
-        Of the numbers.
 
     Examples
     --------
@@ -208,14 +192,6 @@ class PositionDraws:
 
     The j-th row gets the same numbers whatever its value and however many rows come after it, so that a joint draw over
     a few rows moves smoothly with each of them: common random numbers for an optimiser of the rows.
-
-    Parameters
-    ----------
-    seed : int
-    n_samples : int
-        Monte Carlo samples T.
-    dtype, device
-        Of the numbers.
 
     Examples
     --------

@@ -17,6 +17,10 @@ from torch import Generator, Tensor
 
 from sodgp.errors import ConfigurationError, InputError
 
+Rows = Float[Tensor, "N D"]
+Targets = Float[Tensor, "N P"]
+Chosen = Int64[Tensor, " M"]
+
 CHUNK_ELEMENTS = 1_000_000
 """Numbers in the widest temporary array of one chunk of rows (8 MB in float64)."""
 
@@ -34,14 +38,7 @@ class Selector(Protocol):
     torch.Size([2])
     """
 
-    def select(
-        self,
-        X: Float[Tensor, "N D"],
-        y: Float[Tensor, "N P"] | None,
-        size: int,
-        kernel: Kernel | None,
-        generator: Generator,
-    ) -> Int64[Tensor, " M"]:
+    def select(self, X: Rows, y: Targets | None, size: int, kernel: Kernel | None, generator: Generator) -> Chosen:
         """Pick ``size`` different rows of ``X``.
 
         Parameters
@@ -140,12 +137,12 @@ def check_rows(X: Tensor) -> None:
         raise InputError(f"Row {row} of X holds NaN or infinity; remove or impute such rows before selecting a subset.")
 
 
-def all_rows(X: Float[Tensor, "N D"]) -> Int64[Tensor, " N"]:
+def all_rows(X: Rows) -> Int64[Tensor, " N"]:
     """Every row number in order: the answer when the subset is as large as the data."""
     return torch.arange(X.shape[0], device=X.device)
 
 
-def kernel_or_default(kernel: Kernel | None, X: Float[Tensor, "N D"]) -> Kernel:
+def kernel_or_default(kernel: Kernel | None, X: Rows) -> Kernel:
     """Return ``kernel``, or for None a unit-variance RBF with lengthscale sqrt(D) on the device of ``X``."""
     if kernel is not None:
         return kernel
@@ -161,7 +158,7 @@ def row_chunks(n_rows: int, width: int) -> Iterator[slice]:
         yield slice(start, min(start + step, n_rows))
 
 
-def take_distinct(X: Float[Tensor, "N D"], order: Int64[Tensor, " K"], size: int) -> Int64[Tensor, " M"]:
+def take_distinct(X: Rows, order: Int64[Tensor, " K"], size: int) -> Chosen:
     """The first ``size`` of the row numbers in ``order`` whose rows differ in value.
 
     A row that repeats the values of an earlier one would make the kernel matrix of the subset singular, so repeats are

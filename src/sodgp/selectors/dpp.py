@@ -8,13 +8,13 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 from gpytorch.kernels import Kernel
-from jaxtyping import Float, Int64
+from jaxtyping import Float
 from torch import Generator, Tensor
 
 from sodgp.errors import ConfigurationError
 from sodgp.kernels.dense import covariance, variance
 from sodgp.linalg.cholesky import Jitter, cholesky
-from sodgp.selectors.base import all_rows, check_request, kernel_or_default, take_distinct
+from sodgp.selectors.base import Chosen, Rows, Targets, all_rows, check_request, kernel_or_default, take_distinct
 from sodgp.selectors.greedy_variance import GreedyVariance
 
 _BLOCK = 256  # swaps proposed between two evaluations of the kernel and two fresh inverses
@@ -66,14 +66,7 @@ class DPP:
             raise ConfigurationError(f"DPP: jitter is {self.jitter}; it must be positive.")
 
     @torch.no_grad()
-    def select(
-        self,
-        X: Float[Tensor, "N D"],
-        y: Float[Tensor, "N P"] | None,
-        size: int,
-        kernel: Kernel | None,
-        generator: Generator,
-    ) -> Int64[Tensor, " M"]:
+    def select(self, X: Rows, y: Targets | None, size: int, kernel: Kernel | None, generator: Generator) -> Chosen:
         """Draw ``size`` rows, ascending; arguments and errors as in :class:`~sodgp.selectors.base.Selector`."""
         check_request(X, y, size)
         N = X.shape[0]
@@ -95,7 +88,7 @@ class DPP:
 
 
 @torch.no_grad()
-def sample_k_dpp(K: Float[Tensor, "N N"], size: int, jitter: float, generator: Generator) -> Int64[Tensor, " M"]:
+def sample_k_dpp(K: Float[Tensor, "N N"], size: int, jitter: float, generator: Generator) -> Chosen:
     """Draw S with probability det (K + jitter I)_SS / e_M, e_M the elementary symmetric polynomial of the eigenvalues.
 
     First M eigenvectors are drawn, then M rows from the projection onto them, one after the other; they come back in
@@ -142,13 +135,13 @@ def log_elementary(log_values: np.ndarray, size: int) -> np.ndarray:
 
 @torch.no_grad()
 def swap_chain(
-    X: Float[Tensor, "N D"],
+    X: Rows,
     kernel: Kernel,
-    start: Int64[Tensor, " M"],
+    start: Chosen,
     n_steps: int,
     jitter: float,
     generator: Generator,
-) -> Int64[Tensor, " M"]:
+) -> Chosen:
     """End of a Metropolis chain over subsets that swaps one row at a time and leaves the k-DPP invariant.
 
     A step proposes to put a random row in the place of a random member, and accepts with the ratio of the determinants
@@ -194,6 +187,6 @@ def swap_chain(
     return members
 
 
-def _row_keys(X: Float[Tensor, "N D"]) -> list[bytes]:
+def _row_keys(X: Rows) -> list[bytes]:
     """Bytes that are equal for rows of equal values."""
     return [row.tobytes() for row in (X + 0.0).cpu().numpy()]

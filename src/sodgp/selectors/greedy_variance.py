@@ -16,7 +16,17 @@ from torch import Generator, Tensor
 from sodgp.errors import ConfigurationError
 from sodgp.kernels.dense import covariance, variance
 from sodgp.linalg.cholesky import inverse_triangular
-from sodgp.selectors.base import all_rows, check_request, check_rows, kernel_or_default, row_chunks, take_distinct
+from sodgp.selectors.base import (
+    Chosen,
+    Rows,
+    Targets,
+    all_rows,
+    check_request,
+    check_rows,
+    kernel_or_default,
+    row_chunks,
+    take_distinct,
+)
 
 ROUNDING = 1e-12
 """A conditional variance below this fraction of the largest prior variance is rounding error."""
@@ -32,7 +42,7 @@ class Selection(NamedTuple):
         ``traces[m]`` is the trace of K - K_NS K_SS^-1 K_SN, S being the first m + 1 rows.
     """
 
-    indices: Int64[Tensor, " M"]
+    indices: Chosen
     traces: Float[Tensor, " M"]
 
 
@@ -76,21 +86,14 @@ class GreedyVariance:
         if self.pool_size < 1:
             raise ConfigurationError(f"GreedyVariance: pool_size is {self.pool_size}; it must be at least one.")
 
-    def select(
-        self,
-        X: Float[Tensor, "N D"],
-        y: Float[Tensor, "N P"] | None,
-        size: int,
-        kernel: Kernel | None,
-        generator: Generator,
-    ) -> Int64[Tensor, " M"]:
+    def select(self, X: Rows, y: Targets | None, size: int, kernel: Kernel | None, generator: Generator) -> Chosen:
         """Pick ``size`` rows in greedy order; arguments and errors as in :class:`~sodgp.selectors.base.Selector`."""
         check_request(X, y, size)
         if size >= X.shape[0]:
             return all_rows(X)
         return self.select_with_trace(X, size, kernel).indices
 
-    def select_with_trace(self, X: Float[Tensor, "N D"], size: int, kernel: Kernel | None = None) -> Selection:
+    def select_with_trace(self, X: Rows, size: int, kernel: Kernel | None = None) -> Selection:
         """Pick ``size`` rows (at most N) in greedy order, and report the remaining trace after each."""
         check_request(X, None, size)
         size = min(size, X.shape[0])
@@ -102,9 +105,7 @@ class GreedyVariance:
             traces = torch.cat([traces, traces[-1:].expand(size - traces.numel())])
         return Selection(indices, traces)
 
-    def select_until(
-        self, X: Float[Tensor, "N D"], kernel: Kernel | None, threshold: float, max_size: int
-    ) -> Selection:
+    def select_until(self, X: Rows, kernel: Kernel | None, threshold: float, max_size: int) -> Selection:
         """Pick rows until the remaining trace is below ``threshold``, or ``max_size`` rows are chosen; at least one.
 
         Fewer rows come back also where further ones would lower the trace by rounding errors only.
@@ -179,7 +180,7 @@ class PartialCholesky:
         Rounding level of ``residual``.
     """
 
-    def __init__(self, X: Float[Tensor, "N D"], kernel: Kernel, size: int) -> None:
+    def __init__(self, X: Rows, kernel: Kernel, size: int) -> None:
         check_rows(X)
         self.X = X
         self.kernel = kernel
@@ -192,7 +193,7 @@ class PartialCholesky:
         self.rank = 0
 
     @property
-    def pivots(self) -> Int64[Tensor, " M"]:
+    def pivots(self) -> Chosen:
         """Pivot rows in their order."""
         return torch.cat(self._pivots)
 

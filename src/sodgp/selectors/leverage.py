@@ -12,7 +12,17 @@ from torch import Generator, Tensor
 from sodgp.errors import ConfigurationError
 from sodgp.kernels.dense import covariance, variance
 from sodgp.linalg.cholesky import Jitter, cholesky, inverse_triangular
-from sodgp.selectors.base import all_rows, check_request, check_rows, kernel_or_default, row_chunks, take_distinct
+from sodgp.selectors.base import (
+    Chosen,
+    Rows,
+    Targets,
+    all_rows,
+    check_request,
+    check_rows,
+    kernel_or_default,
+    row_chunks,
+    take_distinct,
+)
 
 _SMALLEST_RIDGE = 1e-10  # of the mean variance; below it K + ridge I cannot be factorised safely
 
@@ -63,14 +73,7 @@ class Leverage:
             if getattr(self, name) < 1:
                 raise ConfigurationError(f"Leverage: {name} is {getattr(self, name)}; it must be at least one.")
 
-    def select(
-        self,
-        X: Float[Tensor, "N D"],
-        y: Float[Tensor, "N P"] | None,
-        size: int,
-        kernel: Kernel | None,
-        generator: Generator,
-    ) -> Int64[Tensor, " M"]:
+    def select(self, X: Rows, y: Targets | None, size: int, kernel: Kernel | None, generator: Generator) -> Chosen:
         """Pick ``size`` rows in the order drawn; arguments and errors as in :class:`~sodgp.selectors.base.Selector`."""
         check_request(X, y, size)
         N = X.shape[0]
@@ -85,7 +88,7 @@ class Leverage:
     @torch.no_grad()
     def scores(
         self,
-        X: Float[Tensor, "N D"],
+        X: Rows,
         kernel: Kernel | None = None,
         ridge: float | None = None,
         generator: Generator | None = None,
@@ -120,7 +123,7 @@ def exact_scores(K: Float[Tensor, "N N"], ridge: float) -> Float[Tensor, " N"]:
 
 @torch.no_grad()
 def recursive_scores(
-    X: Float[Tensor, "N D"], kernel: Kernel, ridge: float, sketch_size: int, generator: Generator
+    X: Rows, kernel: Kernel, ridge: float, sketch_size: int, generator: Generator
 ) -> Float[Tensor, " N"]:
     """Approximate ridge leverage scores from weighted sketches of nested random halves of the data.
 
@@ -151,7 +154,7 @@ def recursive_scores(
 
 
 def _scores_given(
-    X: Float[Tensor, "N D"],
+    X: Rows,
     rows: Int64[Tensor, " n"],
     kernel: Kernel,
     ridge: float,

@@ -6,11 +6,10 @@ from dataclasses import dataclass
 
 import torch
 from gpytorch.kernels import Kernel
-from jaxtyping import Float, Int64
 from torch import Generator, Tensor
 
 from sodgp.errors import ConfigurationError
-from sodgp.selectors.base import all_rows, check_request, kernel_or_default, take_distinct
+from sodgp.selectors.base import Chosen, Rows, Targets, all_rows, check_request, kernel_or_default, take_distinct
 from sodgp.selectors.greedy_variance import PartialCholesky
 
 
@@ -53,14 +52,7 @@ class RPCholesky:
             raise ConfigurationError(f"RPCholesky: block_size is {self.block_size}; it must be at least one.")
 
     @torch.no_grad()
-    def select(
-        self,
-        X: Float[Tensor, "N D"],
-        y: Float[Tensor, "N P"] | None,
-        size: int,
-        kernel: Kernel | None,
-        generator: Generator,
-    ) -> Int64[Tensor, " M"]:
+    def select(self, X: Rows, y: Targets | None, size: int, kernel: Kernel | None, generator: Generator) -> Chosen:
         """Pick ``size`` rows in the order drawn; arguments and errors as in :class:`~sodgp.selectors.base.Selector`."""
         check_request(X, y, size)
         N = X.shape[0]
