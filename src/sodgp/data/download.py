@@ -108,16 +108,8 @@ def _fetched(entry: Entry, source: Source, folder: Path, part: Path) -> FloatArr
 def transfer(url: str, part: Path, *, attempts: int = 3, timeout: float = 30.0) -> None:
     """Bring a file over HTTP, and resume where an earlier call was cut short.
 
-    Parameters
-    ----------
-    url : str
-    part : Path
-        File that receives the bytes. Bytes already there are kept and the rest is asked for with a Range header; a
-        server that does not know Range sends all, and the file is begun again.
-    attempts : int
-        How often to connect when the connection ends early.
-    timeout : float
-        Seconds without an answer after which a connection counts as broken.
+    The bytes in `part` are kept and the rest is asked for with a Range header; a server that does not know Range sends
+    all, and the file is begun again. After `timeout` seconds without an answer a connection counts as broken.
 
     Raises
     ------

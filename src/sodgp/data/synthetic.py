@@ -25,11 +25,6 @@ def step(n: int = 40, noise: float = 0.1, random_state: int | None = 0) -> DataS
     random_state : int or None
         Seed of the noise; ``None`` gives fresh noise at every call.
 
-    Returns
-    -------
-    DataSet
-        `X` of shape [N, 1], `y` of shape [N].
-
     Raises
     ------
     ConfigurationError

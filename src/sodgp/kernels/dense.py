@@ -34,18 +34,9 @@ Diagonal = Float[Tensor, "*out N1"]
 
 
 def covariance(kernel: Kernel, X1: Rows1, X2: Rows2 | None = None) -> Matrix:
-    """Covariance matrix k(X1, X2).
+    """Covariance matrix k(X1, X2), or k(X1, X1) if X2 is left out.
 
-    Parameters
-    ----------
-    kernel : gpytorch.kernels.Kernel
-        Its batch shape must broadcast with the leading axes of the inputs.
-    X1, X2 : Tensor of shape [..., N1, D] and [..., N2, D]
-        Inputs; ``X2=None`` means ``X1``.
-
-    Returns
-    -------
-    Tensor of shape [..., N1, N2]
+    The kernel's batch shape must broadcast with the leading axes of the inputs.
 
     Examples
     --------
@@ -65,13 +56,7 @@ def covariance(kernel: Kernel, X1: Rows1, X2: Rows2 | None = None) -> Matrix:
 def covariance_pair(
     kernel: Kernel, Z_s: Float[Tensor, "*batch M D"], Z_b: Float[Tensor, "*batch2 B D"]
 ) -> tuple[Float[Tensor, "*out M M"], Float[Tensor, "*out2 M B"]]:
-    """k(Z_s, Z_s) and k(Z_s, Z_b); RBF kernels share the work of both.
-
-    Parameters
-    ----------
-    kernel : gpytorch.kernels.Kernel
-    Z_s, Z_b : Tensor of shape [..., M, D] and [..., B, D]
-    """
+    """k(Z_s, Z_s) and k(Z_s, Z_b); RBF kernels share the work of both."""
     scaled = type(kernel) is ScaleKernel
     base = kernel.base_kernel if scaled else kernel
     if type(base) is not RBFKernel or (torch.compiler.is_compiling() and (Z_s.is_cuda or not _PAIR_COMPILES)):
@@ -81,17 +66,7 @@ def covariance_pair(
 
 
 def variance(kernel: Kernel, X: Rows1) -> Diagonal:
-    """Diagonal of k(X, X), without forming the matrix.
-
-    Parameters
-    ----------
-    kernel : gpytorch.kernels.Kernel
-    X : Tensor of shape [..., N, D]
-
-    Returns
-    -------
-    Tensor of shape [..., N]
-    """
+    """Diagonal of k(X, X), without forming the matrix."""
     diagonal = _DIAGONAL.get(type(kernel))
     if diagonal is None:
         return kernel(X, diag=True)

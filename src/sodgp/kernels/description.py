@@ -67,24 +67,12 @@ _SMOOTHNESS = (0.5, 1.5, 2.5)
 
 @dataclass(frozen=True)
 class DescribedKernel:
-    """The kernel function of a model that came from a file: it knows the kernels of that model's layers, no others.
-
-    Parameters
-    ----------
-    descriptions : dict of int to Description
-        By the number of inputs of a layer.
-    """
+    """The kernel function of a model from a file: it knows the kernels of that model's layers, by number of inputs."""
 
     descriptions: Mapping[int, Description]
 
     def __call__(self, input_dim: int) -> Kernel:
-        """A fresh kernel for a layer with that many inputs.
-
-        Raises
-        ------
-        ConfigurationError
-            The model in the file had no layer with so many inputs.
-        """
+        """A fresh kernel for a layer with that many inputs; ConfigurationError if the model in the file had none."""
         if input_dim not in self.descriptions:
             known = " or ".join(map(str, sorted(self.descriptions)))
             raise ConfigurationError(
@@ -95,13 +83,7 @@ class DescribedKernel:
 
 
 def described(kernel: Kernel) -> Description:
-    """The description of a kernel without replicates.
-
-    Raises
-    ------
-    ModelFileError
-        A part of it, a constraint or a prior is none that can be described; the message names it.
-    """
+    """The description of a kernel without replicates; ModelFileError, which names it, for a part that has none."""
     name = _NAMES.get(type(kernel))
     if name is None:
         known = ", ".join(cls.__name__ for cls, _ in _PARTS.values())
@@ -127,13 +109,7 @@ def described(kernel: Kernel) -> Description:
 
 
 def built(tree: Any, input_dim: int) -> Kernel:
-    """The kernel that a description stands for, for layers with `input_dim` inputs.
-
-    Raises
-    ------
-    ModelFileError
-        The description is not one that `described` can have made.
-    """
+    """The kernel of a description, for `input_dim` inputs; ModelFileError for what `described` cannot have made."""
     return _built(tree, input_dim, [_MAX_PARTS])
 
 

@@ -181,12 +181,7 @@ class GaussianMixture:
         return _mixture(a * self._mu + b, a.square() * self._var, self._shape, self._outliers.affine(a, b))
 
     def around_mean(self, factor: float) -> GaussianMixture:
-        """Mixture of ``m + factor * (Y - m)``, m the mean of the row: the standard deviation grows by `factor`.
-
-        Parameters
-        ----------
-        factor : float
-            Finite and positive.
+        """Mixture of ``m + factor * (Y - m)``, m the mean of the row: `factor` > 0 scales the standard deviation.
 
         Examples
         --------

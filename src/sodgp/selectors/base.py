@@ -50,8 +50,7 @@ class Selector(Protocol):
         size : int
             Rows wanted, M. With ``size >= N`` the answer is every row in its own order.
         kernel : gpytorch.kernels.Kernel or None
-            Kernel over the rows of ``X``. None: a unit-variance RBF with lengthscale sqrt(D). Selectors that only look
-            at distances between rows do not use it.
+            Kernel over the rows of ``X``; None: a unit-variance RBF with lengthscale sqrt(D). A selector may ignore it.
         generator : torch.Generator
             On the CPU; the only source of randomness.
 

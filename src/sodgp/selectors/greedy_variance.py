@@ -33,14 +33,7 @@ ROUNDING = 1e-12
 
 
 class Selection(NamedTuple):
-    """Rows in the order of selection, and what each left unexplained.
-
-    Parameters
-    ----------
-    indices : Tensor, shape [M], int64
-    traces : Tensor, shape [M]
-        ``traces[m]`` is the trace of K - K_NS K_SS^-1 K_SN, S being the first m + 1 rows.
-    """
+    """Rows in the order of selection; ``traces[m]`` is that of K - K_NS K_SS^-1 K_SN for the first m + 1 rows."""
 
     indices: Chosen
     traces: Float[Tensor, " M"]
@@ -160,16 +153,9 @@ class GreedyVariance:
 
 
 class PartialCholesky:
-    """A growing factorisation K ~ G' G of the kernel matrix of all rows, by chosen pivot rows.
+    """A growing factorisation K ~ G' G of the kernel matrix of all rows, by at most `size` pivot rows.
 
     Cost: N (D + M) per pivot, in chunks of rows; O(N M) memory.
-
-    Parameters
-    ----------
-    X : Tensor, shape [N, D]
-    kernel : gpytorch.kernels.Kernel
-    size : int
-        Largest number of pivots.
 
     Attributes
     ----------

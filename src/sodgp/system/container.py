@@ -41,15 +41,7 @@ MAX_HEADER_BYTES = 128 * 2**20
 
 @dataclass(frozen=True)
 class Record:
-    """What a model file holds.
-
-    Attributes
-    ----------
-    info : dict
-        Made of dicts with text keys, lists, text, finite numbers, booleans and None.
-    tensors : dict of str to Tensor
-        On the CPU.
-    """
+    """What a model file holds: `info`, made of what JSON has, with finite numbers only, and tensors on the CPU."""
 
     info: dict[str, Any]
     tensors: dict[str, Tensor]
@@ -92,17 +84,9 @@ def write_record(path: StrPath, record: Record) -> None:
 
 
 def read_record(path: StrPath) -> Record:
-    """Read a record and check that it is whole.
+    """Read a record from a file or folder that `write_record` made, and check that it is whole.
 
-    Parameters
-    ----------
-    path : path
-        A file or folder that `write_record` made.
-
-    Returns
-    -------
-    Record
-        The information without the header's own entries but ``format_version``.
+    Of the header's entries only ``format_version`` stays in the information.
 
     Raises
     ------

@@ -28,10 +28,7 @@ _MALLOC_VARIABLES = ("MALLOC_MMAP_THRESHOLD_", "MALLOC_TRIM_THRESHOLD_", "MALLOC
 
 
 def available_memory(device: torch.device | None = None) -> int | None:
-    """Bytes that can still be had on a device, limits of the process and of its container included; None if unknown.
-
-    Without a device, those of the machine itself.
-    """
+    """Free bytes on a device, or of the machine, within the limits of process and container; None if unknown."""
     if device is not None and device.type == "cuda":
         import torch
 
@@ -45,19 +42,7 @@ def available_memory(device: torch.device | None = None) -> int | None:
 
 
 def require_memory(needed: float, what: str, advice: str, device: torch.device | None = None) -> None:
-    """Raise ResourceError with both numbers if `needed` bytes are more than there are.
-
-    Parameters
-    ----------
-    needed : float
-        Bytes.
-    what : str
-        The beginning of the message: what needs them.
-    advice : str
-        Its end: what to try.
-    device : torch.device, optional
-        Where; in the memory of the machine if left out.
-    """
+    """Raise ResourceError if `needed` bytes are more than there are: "`what` needs about ... `advice`"."""
     there = available_memory(device)
     if there is not None and needed > there:
         place = "cpu" if device is None else device.type

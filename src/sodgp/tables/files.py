@@ -31,7 +31,7 @@ _PARTS = "Take fewer rows or columns."
 
 
 def read_table(path: str | os.PathLike[str]) -> pd.DataFrame:
-    """Read a table with one header row.
+    """Read a table with one header row; text columns and missing values are left as they are.
 
     The separator of a CSV file is the one of comma, semicolon and tab that splits the header into the most columns.
 
@@ -40,18 +40,13 @@ def read_table(path: str | os.PathLike[str]) -> pd.DataFrame:
     path : path
         File whose name ends in ``.csv``, ``.csv.gz``, ``.tsv``, ``.tsv.gz``, ``.parquet`` or ``.pq``.
 
-    Returns
-    -------
-    pandas.DataFrame, shape [N, columns]
-        Text columns and missing values are left as they are.
-
     Raises
     ------
     InputError
         The file is missing, empty, without rows, damaged, not UTF-8 text or of an unknown kind; a column has no name
         or a name occurs twice; or pandas (for Parquet also pyarrow) is not installed.
     ResourceError
-        The table, unpacked, is larger than the memory that there is; a packed file is not believed, but counted.
+        The unpacked table is larger than the free memory; of a packed file the length is counted, not believed.
 
     Examples
     --------
@@ -78,19 +73,7 @@ def read_table(path: str | os.PathLike[str]) -> pd.DataFrame:
 
 
 def split_target(frame: pd.DataFrame, targets: Sequence[str]) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Split a table into inputs and targets.
-
-    Parameters
-    ----------
-    frame : pandas.DataFrame, shape [N, D + P]
-        The whole table.
-    targets : sequence of str, length P
-        Names of the target columns.
-
-    Returns
-    -------
-    inputs, outputs : pandas.DataFrame, shapes [N, D] and [N, P]
-        All other columns in the table's order, and the targets in the order of `targets`.
+    """Split a table into inputs and targets: all other columns in the table's order, and the targets as listed.
 
     Raises
     ------
