@@ -53,11 +53,9 @@ def log_mixture(
     Parameters
     ----------
     log_densities : Tensor of shape [..., T, N, P]
-        Of the components.
+        Of the components, whose axis is `dim`.
     weights : Tensor of the same shape, optional
         Relative to one another; equal if left out.
-    dim : int
-        The axis of the components, T.
 
     Returns
     -------

@@ -31,7 +31,7 @@ def fits(K: Tensor) -> bool:
 def factor_pair(K: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """L, L^-1 and info of K = L L', without waiting for the device; by the library where there is no kernel.
 
-    L is stored by columns. Wherever K is not positive definite both factors are NaN, and info is the first minor that is
+    L is stored by columns. Where K is not positive definite both factors are NaN, and info is the first minor that is
     not, counted from 1; elsewhere it is 0.
     """
     kernel = _kernel(K) if fits(K) else None
