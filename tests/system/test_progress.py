@@ -27,7 +27,7 @@ def test_messages_and_warnings_are_lines_on_stderr(capsys, monkeypatch):
     assert capsys.readouterr().err == "done\nWarning: careful\n"
 
 
-def test_the_bar_of_a_fit_shows_share_and_bound(monkeypatch):
+def test_the_bar_of_a_fit_shows_steps_and_bound(monkeypatch):
     for name, value in {"TTY_COMPATIBLE": "1", "FORCE_COLOR": "1", "TERM": "xterm"}.items():
         monkeypatch.setenv(name, value)
     screen = io.StringIO()
@@ -38,5 +38,5 @@ def test_the_bar_of_a_fit_shows_share_and_bound(monkeypatch):
     bar.close()
     bar.close()
     assert "training" in screen.getvalue()
-    assert "100%" in screen.getvalue()
+    assert "20/20" in screen.getvalue()
     assert "bound -1.2" in screen.getvalue()

@@ -150,7 +150,7 @@ def _built(tree: Any, input_dim: int, parts_left: list[int]) -> Kernel:
         _refuse("with wrong parts")
     if name in ("sum", "product"):
         if len(options) or not inner:
-            _refuse("with options that a sum or product has not")
+            _refuse("with options that sums and products do not have")
         kernel = cls(*(_built(part, input_dim, parts_left) for part in inner))
     elif name == "scale":
         if len(inner) != 1:

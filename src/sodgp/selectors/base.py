@@ -77,9 +77,22 @@ def select_each(
     kernels: Sequence[Kernel | None] | None,
     generators: Sequence[Generator],
 ) -> Int64[Tensor, "R M"]:
-    """Select a subset for each of R replicates, [R, min(size, N)]; each gets the rows that it would get alone.
+    """Select a subset for each of R replicates; each gets the rows that it would get alone.
 
-    Every replicate has its own generator, and its own kernel unless `kernels` is None.
+    Parameters
+    ----------
+    selector : Selector
+    X : Tensor, shape [R, N, D]
+    y : Tensor, shape [R, N, P], or None
+    size : int
+        Rows wanted per replicate.
+    kernels : sequence of R kernels (or None), or None
+        None stands for the default kernel everywhere.
+    generators : sequence of R torch.Generator
+
+    Returns
+    -------
+    Tensor, shape [R, min(size, N)], int64
 
     Raises
     ------

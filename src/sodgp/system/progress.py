@@ -87,7 +87,7 @@ def progress(total: int, label: str, *, shown: bool = True) -> Iterator[Callable
     console = Console(stderr=True)
     in_terminal = console.is_terminal and not console.is_dumb_terminal
     # No bar at all in a log, where even one that is off prints a line.
-    bar = _bar(console) if shown and in_terminal else None
+    bar = _bar("{task.percentage:>3.0f}%", console) if shown and in_terminal else None
     log = _Log(total) if shown and not in_terminal else None
     task = bar.add_task(label, total=total, bound="") if bar is not None else None
     done = 0
@@ -112,15 +112,15 @@ def progress(total: int, label: str, *, shown: bool = True) -> Iterator[Callable
         yield begin
 
 
-def _bar(console: Console | None = None) -> Progress:
-    """A bar with the time left and the bound."""
+def _bar(count: str, console: Console | None = None) -> Progress:
+    """A bar with a count of the steps, the time left and the bound."""
     # Imported here: programs that show nothing need no rich.
-    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
     return Progress(
         TextColumn("{task.description}", markup=False),
         BarColumn(),
-        TaskProgressColumn(),
+        TextColumn(count),
         TimeRemainingColumn(),
         TextColumn("{task.fields[bound]}", markup=False),
         console=console,
@@ -160,7 +160,7 @@ class ProgressBar:
     def __call__(self, state: Progressing) -> None:
         """Show the state of training."""
         if self._bar is None:
-            self._bar = _bar()
+            self._bar = _bar("{task.completed}/{task.total}")
             self._bar.add_task(self._label, total=self._max_iter, bound="")
             self._bar.start()
         self._bar.update(self._bar.task_ids[0], completed=state.iteration, bound=f"bound {state.bound:.1f}")
