@@ -51,8 +51,8 @@ class Jitter:
     relative : bool
         The paper authors' program and its fixture use an absolute amount.
     on_draws : bool
-        Also add it wherever that program does: once to the prior variance of every row that is not in the subset, and
-        twice to the variance of every hidden draw.
+        As in that program: also added once to the prior variance of every row outside the subset, and twice to the
+        variance of every hidden draw.
     steps : int
         How many times the amount may be multiplied by ten after a failure.
 
@@ -88,18 +88,9 @@ def cholesky(
 ) -> Float[Tensor, "*batch M M"]:
     """Lower Cholesky factor of K + jitter I.
 
-    Matrices that fail get ten times more jitter, step by step, alone; the others keep theirs. While a CUDA graph is
-    recorded nothing may wait for the device, so a failed matrix becomes NaN there, and the training loop, which reads
-    the bound at intervals, rolls back.
-
-    Parameters
-    ----------
-    K : Tensor of shape [..., M, M]
-    jitter : Jitter
-    layer : int, optional
-        GP layer counted from 1, for the error message.
-    what : str
-        Name of the matrix, for the error message.
+    Matrices that fail get ten times more jitter, step by step; the others keep theirs. While a CUDA graph is recorded
+    nothing may wait for the device, so a failed matrix becomes NaN there, and the training loop, which reads the bound
+    at intervals, rolls back. `layer`, counted from 1, and `what` are for the error message.
 
     Raises
     ------
@@ -116,7 +107,7 @@ def cholesky(
 
 
 def draw_root(covariance: Float[Tensor, "*batch N N"], *, layer: int, what: str, jitter: float = 1e-12) -> Tensor:
-    """A root of a covariance of many rows, for joint draws: in float64, with as much jitter as it takes, to 1e-4.
+    """A root of a covariance of many rows, for joint draws: in float64, with up to 1e8 times `jitter`.
 
     Such matrices are singular to rounding wherever rows are close; a little more noise in a draw does no harm.
     """
@@ -144,12 +135,12 @@ def with_jitter(K: Tensor, jitter: Jitter) -> Tensor:
 
 
 def nobody_waits(K: Tensor) -> bool:
-    """Whether a step is being recorded or compiled: nothing in it may depend on a value."""
+    """Whether a step is being recorded or compiled, so that nothing in it may depend on a value."""
     return torch.compiler.is_compiling() or (K.is_cuda and torch.cuda.is_current_stream_capturing())
 
 
 def climb(K: Tensor, jitter: Jitter, layer: int | None, what: str) -> Tensor:
-    """Factorise K, which already holds its jitter; matrices that fail get ten times more, and again."""
+    """Factorise K, which already holds its jitter; matrices that fail get ten times more, step by step."""
     L, info = torch.linalg.cholesky_ex(K)
     if nobody_waits(K):
         return torch.where((info > 0)[..., None, None], torch.nan, L)

@@ -11,7 +11,6 @@ which is Murray (2016), "Differentiation of the Cholesky decomposition", in thes
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import torch
 from jaxtyping import Float
@@ -19,6 +18,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from sodgp.linalg.cholesky import Jitter, climb, inverse_triangular, log_diagonal, nobody_waits, with_jitter
+from sodgp.linalg.context import Context
 from sodgp.linalg.cuda.factor import factor_pair, fits
 
 
@@ -33,7 +33,9 @@ class Factor:
         Zero; carries the gradient.
     """
 
-    def __init__(self, L: Tensor, L_inv: Tensor, E: Tensor) -> None:
+    def __init__(
+        self, L: Float[Tensor, "*batch M M"], L_inv: Float[Tensor, "*batch M M"], E: Float[Tensor, "*batch M M"]
+    ) -> None:
         self.value, self.inverse_value, self.E = L, L_inv, E
         # Kept by hand: PyTorch's compiler cannot look into functools.cached_property before Python 3.12.
         self._L: Tensor | None = None
@@ -43,14 +45,14 @@ class Factor:
         return iter((self.L, self.L_inv))
 
     @property
-    def L(self) -> Tensor:
+    def L(self) -> Float[Tensor, "*batch M M"]:
         """The factor itself, differentiable; prefer the products below."""
         if self._L is None:
             self._L = _Reveal.apply(self.E, self.value)
         return self._L
 
     @property
-    def L_inv(self) -> Tensor:
+    def L_inv(self) -> Float[Tensor, "*batch M M"]:
         """Its inverse, differentiable; prefer `solve`."""
         if self._L_inv is None:
             self._L_inv = _RevealInverse.apply(self.E, self.inverse_value)
@@ -60,23 +62,23 @@ class Factor:
         """The same factor with an axis of outputs before the matrix, [..., 1, M, M]."""
         return Factor(self.value.unsqueeze(-3), self.inverse_value.unsqueeze(-3), self.E.unsqueeze(-3))
 
-    def times(self, X: Float[Tensor, "*batch M N"]) -> Tensor:
+    def times(self, X: Float[Tensor, "*x M N"]) -> Float[Tensor, "*out M N"]:
         """L X."""
         return _Times.apply(self.E, self.value, X)
 
-    def transpose_times(self, X: Float[Tensor, "*batch M N"]) -> Tensor:
+    def transpose_times(self, X: Float[Tensor, "*x M N"]) -> Float[Tensor, "*out M N"]:
         """L' X."""
         return _TransposeTimes.apply(self.E, self.value, X)
 
-    def solve(self, X: Float[Tensor, "*batch M N"]) -> Tensor:
+    def solve(self, X: Float[Tensor, "*x M N"]) -> Float[Tensor, "*out M N"]:
         """L^-1 X."""
         return _Solve.apply(self.E, self.inverse_value, X)
 
-    def log_det(self) -> Tensor:
+    def log_det(self) -> Float[Tensor, "*batch"]:
         """Sum of log L_ii: half the log determinant of K, [...]."""
         return _LogDet.apply(self.E, self.value)
 
-    def inverse_norm(self) -> Tensor:
+    def inverse_norm(self) -> Float[Tensor, "*batch"]:
         """|L^-1|^2 = tr(K^-1), [...]."""
         return _InverseNorm.apply(self.E, self.inverse_value)
 
@@ -94,7 +96,9 @@ def factorise(
     return Factor(L, L_inv, _Perturbation.apply(K, L_inv))
 
 
-def _values(K: Tensor, jitter: Jitter, layer: int | None, what: str) -> tuple[Tensor, Tensor]:
+def _values(
+    K: Float[Tensor, "*batch M M"], jitter: Jitter, layer: int | None, what: str
+) -> tuple[Float[Tensor, "*batch M M"], Float[Tensor, "*batch M M"]]:
     if fits(K):
         L, L_inv, info = factor_pair(K)
         if nobody_waits(K) or not bool(info.any()):
@@ -106,18 +110,18 @@ def _values(K: Tensor, jitter: Jitter, layer: int | None, what: str) -> tuple[Te
 class _Perturbation(torch.autograd.Function):
     """E of L (I + E), as a function of K at E = 0.
 
-    Its only output: in a compiled step some versions of PyTorch lose the gradient of a function that has outputs
-    without one beside it.
+    Its only output: in a compiled step some versions of PyTorch lose the gradient of a function that also has outputs
+    without gradient.
     """
 
     @staticmethod
-    def forward(ctx: Any, K: Tensor, L_inv: Tensor) -> Tensor:
+    def forward(ctx: Context, K: Tensor, L_inv: Tensor) -> Tensor:
         ctx.save_for_backward(L_inv)
         return torch.zeros_like(K)
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, grad_E: Tensor) -> tuple[Tensor, None]:
+    def backward(ctx: Context, grad_E: Tensor) -> tuple[Tensor, None]:
         (L_inv,) = ctx.saved_tensors
         inner = grad_E.tril()
         inner.diagonal(dim1=-2, dim2=-1).mul_(0.5)
@@ -129,13 +133,13 @@ class _Reveal(torch.autograd.Function):
     """L (I + E) at E = 0."""
 
     @staticmethod
-    def forward(ctx: Any, E: Tensor, L: Tensor) -> Tensor:
+    def forward(ctx: Context, E: Tensor, L: Tensor) -> Tensor:
         ctx.save_for_backward(L)
         return L.clone()
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
+    def backward(ctx: Context, grad: Tensor) -> tuple[Tensor, None]:
         (L,) = ctx.saved_tensors
         return L.mT @ grad, None
 
@@ -144,13 +148,13 @@ class _RevealInverse(torch.autograd.Function):
     """(I - E) L^-1 at E = 0."""
 
     @staticmethod
-    def forward(ctx: Any, E: Tensor, L_inv: Tensor) -> Tensor:
+    def forward(ctx: Context, E: Tensor, L_inv: Tensor) -> Tensor:
         ctx.save_for_backward(L_inv)
         return L_inv.clone()
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
+    def backward(ctx: Context, grad: Tensor) -> tuple[Tensor, None]:
         (L_inv,) = ctx.saved_tensors
         return -grad @ L_inv.mT, None
 
@@ -159,13 +163,13 @@ class _Times(torch.autograd.Function):
     """Y = L X: dY = L E X."""
 
     @staticmethod
-    def forward(ctx: Any, E: Tensor, L: Tensor, X: Tensor) -> Tensor:
+    def forward(ctx: Context, E: Tensor, L: Tensor, X: Tensor) -> Tensor:
         ctx.save_for_backward(L, X)
         return L @ X
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, Tensor]:
+    def backward(ctx: Context, grad: Tensor) -> tuple[Tensor, None, Tensor]:
         L, X = ctx.saved_tensors
         grad_X = L.mT @ grad
         return (grad_X @ X.mT).sum_to_size(L.shape), None, grad_X.sum_to_size(X.shape)
@@ -175,7 +179,7 @@ class _TransposeTimes(torch.autograd.Function):
     """Y = L' X: dY = E' Y."""
 
     @staticmethod
-    def forward(ctx: Any, E: Tensor, L: Tensor, X: Tensor) -> Tensor:
+    def forward(ctx: Context, E: Tensor, L: Tensor, X: Tensor) -> Tensor:
         Y = L.mT @ X
         ctx.save_for_backward(L, Y)
         ctx.shape = X.shape
@@ -183,7 +187,7 @@ class _TransposeTimes(torch.autograd.Function):
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, Tensor]:
+    def backward(ctx: Context, grad: Tensor) -> tuple[Tensor, None, Tensor]:
         L, Y = ctx.saved_tensors
         return (Y @ grad.mT).sum_to_size(L.shape), None, (L @ grad).sum_to_size(ctx.shape)
 
@@ -192,7 +196,7 @@ class _Solve(torch.autograd.Function):
     """Y = L^-1 X: dY = -E Y."""
 
     @staticmethod
-    def forward(ctx: Any, E: Tensor, L_inv: Tensor, X: Tensor) -> Tensor:
+    def forward(ctx: Context, E: Tensor, L_inv: Tensor, X: Tensor) -> Tensor:
         Y = L_inv @ X
         ctx.save_for_backward(L_inv, Y)
         ctx.shape = X.shape
@@ -200,7 +204,7 @@ class _Solve(torch.autograd.Function):
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, Tensor]:
+    def backward(ctx: Context, grad: Tensor) -> tuple[Tensor, None, Tensor]:
         L_inv, Y = ctx.saved_tensors
         return -(grad @ Y.mT).sum_to_size(L_inv.shape), None, (L_inv.mT @ grad).sum_to_size(ctx.shape)
 
@@ -209,26 +213,27 @@ class _LogDet(torch.autograd.Function):
     """Sum of log L_ii: its gradient in E is the identity."""
 
     @staticmethod
-    def forward(ctx: Any, E: Tensor, L: Tensor) -> Tensor:
-        ctx.size = L.shape[-1]
+    def forward(ctx: Context, E: Tensor, L: Tensor) -> Tensor:
+        ctx.save_for_backward(L)
         return log_diagonal(L)
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
-        return grad[..., None, None] * torch.eye(ctx.size, dtype=grad.dtype, device=grad.device), None
+    def backward(ctx: Context, grad: Tensor) -> tuple[Tensor, None]:
+        (L,) = ctx.saved_tensors
+        return grad[..., None, None] * torch.eye(L.shape[-1], dtype=grad.dtype, device=grad.device), None
 
 
 class _InverseNorm(torch.autograd.Function):
     """|L^-1|^2: d = -2 tr(L^-1 L^-T E')."""
 
     @staticmethod
-    def forward(ctx: Any, E: Tensor, L_inv: Tensor) -> Tensor:
+    def forward(ctx: Context, E: Tensor, L_inv: Tensor) -> Tensor:
         ctx.save_for_backward(L_inv)
         return L_inv.square().sum((-2, -1))
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
+    def backward(ctx: Context, grad: Tensor) -> tuple[Tensor, None]:
         (L_inv,) = ctx.saved_tensors
         return (-2.0 * grad)[..., None, None] * (L_inv @ L_inv.mT), None

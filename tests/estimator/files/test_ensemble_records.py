@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import copy
-import shutil
+import json
 
 import numpy as np
 import pandas as pd
 import pytest
 from benchmarks.reliability.mutations import parts, signed
 from gpytorch.kernels import RBFKernel, ScaleKernel
+from safetensors.torch import save_file
 from sklearn.exceptions import NotFittedError
 
 from sodgp import DeepGPEnsemble, DeepGPRegressor
 from sodgp.errors import ModelFileError
+from sodgp.system.container import FORMAT, NAME_IN_FOLDER
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(24, 2))
@@ -140,14 +142,19 @@ def test_damage_is_seen(saved, tmp_path):
             DeepGPEnsemble.load(saved)
 
 
-def test_a_folder_that_lost_its_tensors_is_refused(ensemble, tmp_path):
-    ensemble.save(tmp_path / "one")
-    fitted(random_state=5).save(tmp_path / "other")
-    shutil.copy(tmp_path / "other" / "model.safetensors", tmp_path / "one" / "model.safetensors")
+def test_tensors_of_another_ensemble_are_refused(ensemble, tmp_path):
+    ensemble.save(tmp_path / "one.sodgp")
+    fitted(random_state=5).save(tmp_path / "other.sodgp")
+    info, tensors = (parts((tmp_path / name).read_bytes())[i] for i, name in enumerate(("one.sodgp", "other.sodgp")))
+    save_file(tensors, tmp_path / "one.sodgp", metadata={FORMAT: json.dumps(info)})
     with pytest.raises(ModelFileError, match="checksum"):
-        DeepGPEnsemble.load(tmp_path / "one")
-    (tmp_path / "one" / "model.safetensors").unlink()
-    with pytest.raises(ModelFileError, match="missing"):
+        DeepGPEnsemble.load(tmp_path / "one.sodgp")
+
+
+def test_a_folder_that_lost_its_file_is_refused(ensemble, tmp_path):
+    ensemble.save(tmp_path / "one")
+    (tmp_path / "one" / NAME_IN_FOLDER).unlink()
+    with pytest.raises(ModelFileError, match=r"no model\.sodgp"):
         DeepGPEnsemble.load(tmp_path / "one")
 
 
