@@ -4,8 +4,7 @@ import pytest
 import torch
 from gpytorch.kernels import RBFKernel, ScaleKernel
 
-from sodgp.kernels.dense import covariance, covariance_pair
-from sodgp.kernels.rbf import RBFPair
+from sodgp.kernels.dense import RBFPair, covariance, covariance_pair
 
 SHAPES = {
     "plain": ((), (5, 3), (4, 3)),

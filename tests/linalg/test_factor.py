@@ -4,8 +4,7 @@ import pytest
 import torch
 
 from sodgp.errors import CholeskyError
-from sodgp.linalg.cholesky import Jitter, cholesky, inverse_triangular, log_diagonal
-from sodgp.linalg.factor import factorise
+from sodgp.linalg.cholesky import Jitter, cholesky, factorise, inverse_triangular, log_diagonal
 
 EYE = torch.eye(3, dtype=torch.float64)
 

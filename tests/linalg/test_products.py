@@ -4,8 +4,7 @@ import pytest
 import torch
 
 from sodgp.linalg import products
-from sodgp.linalg.cholesky import Jitter
-from sodgp.linalg.factor import factorise
+from sodgp.linalg.cholesky import Jitter, factorise
 from sodgp.linalg.products import Gram, HiddenRows, OutputVariances, QuadraticTrace, SpreadRows, TotalRows
 
 M, B, D = 3, 4, 2

@@ -18,8 +18,9 @@ from gpytorch.kernels import AdditiveKernel, Kernel, MaternKernel, ProductKernel
 from jaxtyping import Float
 from linear_operator import to_dense
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 
-from sodgp.kernels.rbf import RBFPair
+from sodgp.linalg.context import Context
 
 # The smallest squared distance whose root is taken: keeps the gradient of the root finite at equal points.
 _TINY = 1e-30
@@ -31,6 +32,10 @@ Rows1 = Float[Tensor, "*batch1 N1 D"]
 Rows2 = Float[Tensor, "*batch2 N2 D"]
 Matrix = Float[Tensor, "*out N1 N2"]
 Diagonal = Float[Tensor, "*out N1"]
+_Subset = Float[Tensor, "*s M D"]
+_Batch = Float[Tensor, "*b B D"]
+_SubsetMatrix = Float[Tensor, "*ss M M"]
+_CrossMatrix = Float[Tensor, "*sb M B"]
 
 
 def covariance(kernel: Kernel, X1: Rows1, X2: Rows2 | None = None) -> Matrix:
@@ -179,3 +184,68 @@ _DIAGONAL: dict[type, Callable[[Kernel, Tensor], Tensor]] = {
     AdditiveKernel: _sum_diagonal,
     ProductKernel: _product_diagonal,
 }
+
+
+class RBFPair(torch.autograd.Function):
+    """(Z_s, Z_b, lengthscale, log_variance) -> k(Z_s, Z_s), k(Z_s, Z_b) with k = exp(log_variance - |z - z'|^2 / 2).
+
+    Scaling, centring and squared norms of the subset are shared by both matrices, and no [M, B] tensor is made twice:
+    three operations touch it in the forward pass, four in the backward pass. Distances are in units of the K = D or 1
+    lengthscales.
+    """
+
+    @staticmethod
+    def forward(
+        ctx: Context,
+        Z_s: _Subset,
+        Z_b: _Batch,
+        lengthscale: Float[Tensor, "*l 1 K"],
+        log_variance: Float[Tensor, "*v 1 1"],
+    ) -> tuple[_SubsetMatrix, _CrossMatrix]:
+        """Both inputs are shifted by one common point: far from the origin the difference of squares loses digits."""
+        shift = Z_s.mean(-2, keepdim=True)
+        a, b = (Z_s - shift) / lengthscale, (Z_b - shift) / lengthscale
+        # Half squared norms, each with half of minus the log variance, so that their sum carries it once.
+        norm_a = 0.5 * (a.square().sum(-1, keepdim=True) - log_variance)
+        norm_b = 0.5 * (b.square().sum(-1, keepdim=True) - log_variance)
+        K_ss, K_sb = _correlate(a, a, norm_a, norm_a), _correlate(a, b, norm_a, norm_b)
+        ctx.save_for_backward(a, b, lengthscale, K_ss, K_sb)
+        ctx.shapes = Z_s.shape, Z_b.shape, log_variance.shape
+        return K_ss, K_sb
+
+    @staticmethod
+    @once_differentiable
+    def backward(
+        ctx: Context, grad_ss: _SubsetMatrix, grad_sb: _CrossMatrix
+    ) -> tuple[_Subset | None, _Batch | None, Float[Tensor, "*l 1 K"], Float[Tensor, "*v 1 1"]]:
+        """With G = grad * K: grad_a = G b - rowsum(G) a, grad_b = G' a - colsum(G) b, and then the chain rule."""
+        a, b, lengthscale, K_ss, K_sb = ctx.saved_tensors
+        shape_s, shape_b, shape_v = ctx.shapes
+        G_sb, G_ss = grad_sb * K_sb, grad_ss * K_ss
+        G_ss = G_ss + G_ss.mT
+        # One subset may serve many samples of the rows: their sums come first.
+        rows_ss = G_ss.sum(-1, keepdim=True)
+        rows_sb = G_sb.sum(-1, keepdim=True).sum_to_size(rows_ss.shape)
+        grad_a = (G_sb @ b).sum_to_size(a.shape) + G_ss @ a - (rows_sb + rows_ss) * a
+        grad_b = G_sb.mT @ a - G_sb.sum(-2).unsqueeze(-1) * b
+        grad_log = (rows_sb + 0.5 * rows_ss).sum(-2, keepdim=True)
+        scaled_a, scaled_b = grad_a / lengthscale, grad_b / lengthscale
+        length_a, length_b = (scaled_a * a).sum(-2, keepdim=True), (scaled_b * b).sum(-2, keepdim=True)
+        grad_length = -(length_a + length_b.sum_to_size(length_a.shape))
+        return (
+            scaled_a.sum_to_size(shape_s) if ctx.needs_input_grad[0] else None,
+            scaled_b.sum_to_size(shape_b) if ctx.needs_input_grad[1] else None,
+            grad_length.sum_to_size(lengthscale.shape),
+            grad_log.sum_to_size(shape_v),
+        )
+
+
+def _correlate(a: _Subset, b: _Batch, norm_a: Float[Tensor, "*s M 1"], norm_b: Float[Tensor, "*b B 1"]) -> _CrossMatrix:
+    """exp(a b' - norm_a - norm_b'), with one new tensor of that size."""
+    K = norm_a + norm_b.mT
+    if a.shape[:-2] != b.shape[:-2]:
+        return (a @ b.mT - K).exp_()
+    if K.dim() == 2:
+        return K.addmm_(a, b.mT, beta=-1.0).exp_()
+    K.flatten(0, -3).baddbmm_(a.flatten(0, -3), b.flatten(0, -3).mT, beta=-1.0)
+    return K.exp_()

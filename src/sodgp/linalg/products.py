@@ -1,6 +1,7 @@
-"""The products of an M x M factor with the M x B covariance of a batch: all of a step's cost, with gradients by hand.
+"""Products with an M x M factor, and of it with the M x B covariance of a batch: all of a step's cost.
 
-Automatic differentiation would give the same numbers with about twice the products and passes over [..., M, B].
+Their gradients are written by hand: automatic differentiation would give the same numbers with about twice the products
+and passes over [..., M, B]. The gradient of a factor L is that of E in L (I + E), see `sodgp.linalg.cholesky`.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ class HiddenRows(torch.autograd.Function):
     """(E, L^-1, K, w) -> A' w and the column sums of A * A, with A = L^-1 K: one product forward, two backward.
 
     Where L^-1 and K have a sample axis of size 1 (layer 1), the samples of w are columns of one product. The gradient
-    of the factor is that of E (see `sodgp.linalg.factor`): dA = -E A.
+    of the factor is that of E (see `sodgp.linalg.cholesky`): dA = -E A.
     """
 
     @staticmethod
@@ -296,3 +297,104 @@ def _add_outer(
         return base + left @ right.mT
     base.flatten(0, -3).baddbmm_(left.flatten(0, -3), right.flatten(0, -3).mT)
     return base
+
+
+class FactorTimes(torch.autograd.Function):
+    """Y = L X: dY = L E X."""
+
+    @staticmethod
+    def forward(ctx: Context, E: Tensor, L: Tensor, X: Tensor) -> Tensor:
+        """L X."""
+        ctx.save_for_backward(L, X)
+        return L @ X
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Context, grad: Tensor) -> tuple[Tensor, None, Tensor]:
+        """Of E and X."""
+        L, X = ctx.saved_tensors
+        grad_X = L.mT @ grad
+        return (grad_X @ X.mT).sum_to_size(L.shape), None, grad_X.sum_to_size(X.shape)
+
+
+class FactorTransposeTimes(torch.autograd.Function):
+    """Y = L' X: dY = E' Y."""
+
+    @staticmethod
+    def forward(ctx: Context, E: Tensor, L: Tensor, X: Tensor) -> Tensor:
+        """L' X."""
+        Y = L.mT @ X
+        ctx.save_for_backward(L, Y)
+        ctx.shape = X.shape
+        return Y
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Context, grad: Tensor) -> tuple[Tensor, None, Tensor]:
+        """Of E and X."""
+        L, Y = ctx.saved_tensors
+        return (Y @ grad.mT).sum_to_size(L.shape), None, (L @ grad).sum_to_size(ctx.shape)
+
+
+class FactorSolve(torch.autograd.Function):
+    """Y = L^-1 X: dY = -E Y."""
+
+    @staticmethod
+    def forward(ctx: Context, E: Tensor, L_inv: Tensor, X: Tensor) -> Tensor:
+        """L^-1 X."""
+        Y = L_inv @ X
+        ctx.save_for_backward(L_inv, Y)
+        ctx.shape = X.shape
+        return Y
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Context, grad: Tensor) -> tuple[Tensor, None, Tensor]:
+        """Of E and X."""
+        L_inv, Y = ctx.saved_tensors
+        return -(grad @ Y.mT).sum_to_size(L_inv.shape), None, (L_inv.mT @ grad).sum_to_size(ctx.shape)
+
+
+class FactorLogDet(torch.autograd.Function):
+    """Sum of log L_ii: its gradient in E is the identity."""
+
+    @staticmethod
+    def forward(ctx: Context, E: Tensor, L: Tensor) -> Tensor:
+        """One number for each matrix."""
+        ctx.save_for_backward(L)
+        return log_diagonal(L)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Context, grad: Tensor) -> tuple[Tensor, None]:
+        """Of E."""
+        (L,) = ctx.saved_tensors
+        return grad[..., None, None] * torch.eye(L.shape[-1], dtype=grad.dtype, device=grad.device), None
+
+
+class InverseNorm(torch.autograd.Function):
+    """|L^-1|^2: d = -2 tr(L^-1 L^-T E')."""
+
+    @staticmethod
+    def forward(ctx: Context, E: Tensor, L_inv: Tensor) -> Tensor:
+        """One number for each matrix."""
+        ctx.save_for_backward(L_inv)
+        return L_inv.square().sum((-2, -1))
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Context, grad: Tensor) -> tuple[Tensor, None]:
+        """Of E."""
+        (L_inv,) = ctx.saved_tensors
+        return (-2.0 * grad)[..., None, None] * (L_inv @ L_inv.mT), None
+
+
+def log_diagonal(L: Float[Tensor, "*batch M M"]) -> Float[Tensor, "*batch"]:
+    """Sum of log |L_ii|: half the log determinant of L L'. The sign of the diagonal is free."""
+    return L.diagonal(dim1=-2, dim2=-1).abs().log().sum(-1)
+
+
+def inverse_triangular(L: Float[Tensor, "*batch M M"]) -> Float[Tensor, "*batch M M"]:
+    """L^-1 of a lower-triangular L."""
+    eye = torch.eye(L.shape[-1], dtype=L.dtype, device=L.device)
+    return torch.linalg.solve_triangular(L, eye.expand_as(L), upper=False)

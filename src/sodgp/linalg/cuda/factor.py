@@ -13,8 +13,8 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from sodgp.linalg.cholesky import inverse_triangular
 from sodgp.linalg.cuda.nvrtc import REAL, Kernel, load, once_tried
+from sodgp.linalg.products import inverse_triangular
 
 LARGEST = 128  # rows: more do not fit in a block's registers
 THREADS = 288
