@@ -82,8 +82,8 @@ class NumericalError(SodgpError, ArithmeticError):
 
     Attributes
     ----------
-    kept : list of (DeepGP, History)
-        The last good parameters of every model, if training gave up. Empty elsewhere.
+    kept : list of sodgp.training.run.FitResult
+        What training had when it gave up: the last good parameters of every model. Empty elsewhere.
     histories : list of History
         The course of every model until then.
 

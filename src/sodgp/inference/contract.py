@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
 import torch
 from jaxtyping import Float
@@ -203,6 +204,14 @@ class Inference(Protocol):
         """The method as a sampler; None where parameters are optimised."""
         ...
 
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Name and value of every option."""
+        ...
+
+    def set_params(self, **changes: Any) -> Inference:
+        """A copy with other values."""
+        ...
+
     def settled(
         self,
         *,
@@ -232,6 +241,10 @@ class Inference(Protocol):
 
     def supports(self, likelihood: LikelihoodOptions) -> bool:
         """Whether the method can train with this likelihood."""
+        ...
+
+    def caution(self, hidden_widths: Sequence[int]) -> str | None:
+        """What a user should know before training hidden layers of these widths; None where all is well."""
         ...
 
     def usual_batch(self, size: int, n_rest: int, least: int) -> int | None:

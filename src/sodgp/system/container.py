@@ -7,7 +7,7 @@ The file is written whole or not at all, so a failure leaves what was there befo
 mapped, and only if its length is acceptable: nothing that a file says of itself asks for memory, and a file that is cut
 short meanwhile is an error, not a crash. `sodgp.estimator.files.records` says what a model's record holds.
 
-Format versions: 1 has a checksum over the tensors only; 2, the present one, over the JSON text too.
+The format version is 3. Files of versions 1 and 2, which no release wrote, are refused.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from sodgp.errors import ModelFileError
 from sodgp.system.files import StrPath, is_scratch_of, write_bytes_whole
 
 FORMAT = "sodgp-model"
-FORMAT_VERSION = 2
+FORMAT_VERSION = 3
 NAME_IN_FOLDER = "model.sodgp"
 MAX_FILE_BYTES = 8 * 2**30
 MAX_HEADER_BYTES = 128 * 2**20
@@ -91,7 +91,7 @@ def read_record(path: StrPath) -> Record:
     Raises
     ------
     ModelFileError
-        The path does not exist, is not a model, is damaged, too large, or of a newer format version.
+        The path does not exist, is not a model, is damaged, too large, or of another format version.
     """
     with _system_errors(path, "read"):
         if not Path(path).exists():
@@ -102,7 +102,7 @@ def read_record(path: StrPath) -> Record:
         tensors = _tensors(path, content)
     stated = info.pop("sha256", None)
     try:
-        found = _digest(tensors) if info["format_version"] == 1 else _checksum(info, tensors)
+        found = _checksum(info, tensors)
     except (ValueError, RecursionError):
         _damaged(path, "its JSON is nested too deeply")
     if stated != found:
@@ -225,7 +225,12 @@ def _check_header(path: StrPath, info: Mapping[str, Any]) -> None:
     if version > FORMAT_VERSION:
         raise ModelFileError(
             f"{path} has format version {version}, written by sodgp {info.get('library_version')!s:.40}; this sodgp"
-            f" reads versions up to {FORMAT_VERSION}. Upgrade sodgp to read it."
+            f" reads version {FORMAT_VERSION}. Upgrade sodgp to read it."
+        )
+    if version < FORMAT_VERSION:
+        raise ModelFileError(
+            f"{path} has format version {version}, from before the first release; this sodgp reads version"
+            f" {FORMAT_VERSION}. Fit the model again and save it."
         )
 
 

@@ -30,7 +30,11 @@ y = Y[:, 0]
 
 
 def fitted(target=y, inputs=X, **options):
-    return DeepGPRegressor(**{"max_iter": 4, "subset_size": 12, "random_state": 0, **options}).fit(inputs, target)
+    return (
+        DeepGPRegressor()
+        .set_params(**{"max_iter": 4, "subset_size": 12, "random_state": 0, **options})
+        .fit(inputs, target)
+    )
 
 
 @pytest.fixture(scope="module")
@@ -103,13 +107,29 @@ def test_round_trip_predicts_the_same(tmp_path, place, n_layers):
         (Y[:, :1], {}),
         (y, {"dtype": "float32"}),
         (y, {"kernel": "matern32-iso", "hidden_width": [2, 4], "n_layers": 3}),
-        (y, {"kernel": "rq", "tie_label_noise": False, "jitter": "program", "coupling": "marginal"}),
-        (y, {"parameterization": "paper", "hidden_mean": "zero", "jitter": 1e-5, "subset_size": "paper"}),
-        (y, {"subset": KMeans(n_init=3), "initialization": Initialization(lengthscale=0.5, means="uniform")}),
+        (
+            y,
+            {
+                "kernel": "rq",
+                "inference__tie_label_noise": False,
+                "tuning__jitter": "program",
+                "inference__coupling": "marginal",
+            },
+        ),
+        (
+            y,
+            {
+                "inference__parameterization": "paper",
+                "hidden_mean": "zero",
+                "tuning__jitter": 1e-5,
+                "subset_size": "paper",
+            },
+        ),
+        (y, {"subset": KMeans(n_init=3), "tuning__initialization": Initialization(lengthscale=0.5, means="uniform")}),
         (y, {"subset": Random(), "n_predict_samples": np.int64(7), "random_state": np.int64(3)}),
         (y, {"inference": "dsvi"}),
         (y, {"inference": "mean_field"}),
-        (y, {"inference": "sghmc", "n_posterior_samples": 10, "thinning": 1}),
+        (y, {"inference": "sghmc", "inference__n_posterior_samples": 10, "inference__thinning": 1}),
     ],
 )
 def test_round_trip_of_options(tmp_path, target, options):
@@ -135,7 +155,9 @@ def test_feature_names_are_kept_and_checked(tmp_path):
 
 @pytest.mark.parametrize("draws", [10, 40], ids=["too few to say anything", "enough"])
 def test_a_samplers_diagnostics_are_kept(tmp_path, draws):
-    model = fitted(inference="sghmc", n_posterior_samples=draws, thinning=1, n_chains=2)
+    model = fitted(
+        inference="sghmc", inference__n_posterior_samples=draws, inference__thinning=1, inference__n_chains=2
+    )
     model.save(tmp_path / "m.sodgp")
     again = DeepGPRegressor.load(tmp_path / "m.sodgp")
     for name, value in vars(model.diagnostics_).items():
@@ -172,7 +194,7 @@ def test_a_fit_with_many_rows_is_read_again(tmp_path, kind, rows):
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(rows, 2)), rng.normal(size=rows)
     options = {"subset_size": 5, "max_iter": 2, "random_state": 0, "n_restarts": 2 if kind == "restarts" else 1}
-    model = DeepGPRegressor(**options)
+    model = DeepGPRegressor().set_params(**options)
     if kind == "ensemble":
         model = DeepGPEnsemble(model, n_members=2, random_state=0)
     model.fit(X, y, **({"noise_variance": 0.5} if kind == "known noise" else {}))
@@ -191,7 +213,7 @@ def test_parameters_changed_after_fit_are_refused(tmp_path):
         model.save(tmp_path / "m")
 
 
-@pytest.mark.parametrize("change", [{"dtype": "float32"}, {"n_layers": 2}, {"noise": "heavy_tailed"}])
+@pytest.mark.parametrize("change", [{"dtype": "float32"}, {"n_layers": 2}, {"likelihood": "heavy_tailed"}])
 def test_the_refusal_says_that_options_were_changed_not_that_a_file_is_damaged(change, tmp_path):
     with pytest.raises(ModelFileError, match="parameters were changed after fit"):
         fitted().set_params(**change).save(tmp_path / "m")
@@ -301,7 +323,7 @@ def test_newer_version_is_named(folder):
         ("parameters__subset", {"selector": "evil", "options": {}}),
         ("parameters__subset", {"selector": "kmeans", "options": {"n_init": -1}}),
         ("parameters__subset", {"selector": "kmeans", "options": {"other": 1}}),
-        ("parameters__initialization", {"initialization": {"lengthscale": -1.0}}),
+        ("parameters__initialization", {"tuning__initialization": {"lengthscale": -1.0}}),
         ("parameters__dtype", "float16"),
         ("input_dim", 4),
         ("input_dim", True),
