@@ -13,7 +13,7 @@ import pytest
 
 MODULES = (
     "sodgp",
-    "sodgp.system.allocator",
+    "sodgp.system.memory",
     "sodgp.model.architecture",
     "sodgp.training.callbacks",
     "sodgp.training.callbacks",

@@ -25,7 +25,7 @@ from sodgp.cli.tables import (
     write_table,
 )
 from sodgp.errors import ConfigurationError
-from sodgp.system.allocator import keep_freed_memory
+from sodgp.system.memory import keep_freed_memory
 from sodgp.system.progress import progress, say
 
 if TYPE_CHECKING:

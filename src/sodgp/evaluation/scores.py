@@ -16,7 +16,8 @@ from sodgp.errors import InputError
 from sodgp.estimator.describe import target_names
 from sodgp.estimator.prepare import target_names_in
 from sodgp.estimator.regressor import DeepGPRegressor
-from sodgp.predictive.mixture import GaussianMixture, tail_probability
+from sodgp.predictive.density import tail_probability
+from sodgp.predictive.mixture import GaussianMixture
 from sodgp.system.arrays import FloatArray, without_tensors
 
 __all__ = ["Evaluation", "Score", "evaluate", "joined", "observed"]

@@ -114,8 +114,9 @@ class SubsetPredictor:
         for layer in layers[:-1]:
             inputs = layer.to_kernel_layout(Z_s)
             cond = layer.condition(_with_one_row(inputs))
-            q, mean = layer.variational_parameters(), layer.prior_mean(inputs)
-            Z_s, w = layer.draw_subset(q, cond, mean, layer.draw_variance, layer.draws_in_layout(draws))
+            m, C = layer.variational_parameters()
+            mean_s, numbers = layer.prior_mean(inputs), layer.draws_in_layout(draws)
+            Z_s, w = layer.draw_subset(m, C, cond, mean_s, layer.draw_variance, numbers)
             self._hidden.append(DrawnLayer(layer, inputs, cond.factor.inverse_value, w))
             Z_s = layer.from_kernel_layout(Z_s)
         cond, q_hat, _ = layers[-1].conditioned_on_labels(_with_one_row(Z_s), *sites)
@@ -252,8 +253,8 @@ def _can_be_kept(model: DeepGP) -> bool:
     Nor has a model in training anything to keep: it changes with every step, and PyTorch may round products of what
     requires a gradient otherwise.
     """
-    is_trained = model.training or any(parameter.requires_grad for parameter in model.parameters())
-    return not is_trained and all(is_captureable(layer.kernel) for layer in model.layers)
+    trains = model.training or any(parameter.requires_grad for parameter in model.parameters())
+    return not trains and all(is_captureable(layer.kernel) for layer in model.layers)
 
 
 def _are_equal(old: list[Tensor], new: list[Tensor]) -> bool:

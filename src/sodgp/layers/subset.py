@@ -234,7 +234,7 @@ class SubsetLayer(gpytorch.Module):
         kl = self.family.kl(m, C, cond, mean_s)
         if coupling == "ancestral":
             noise = self.draw_variance
-            Z_s, w = self.draw_subset((m, C), cond, mean_s, noise, draws)
+            Z_s, w = self.draw_subset(m, C, cond, mean_s, noise, draws)
             explained, V = cond.rows_given(w)
             return Points(Z_s, self.draw_rows(mean_b + explained, V, noise, draws)), kl
         f_s, q_w = self.family.in_f(m, C, cond, mean_s), self.family.in_w(m, C, cond, mean_s)
@@ -279,10 +279,9 @@ class SubsetLayer(gpytorch.Module):
         return self.noise_variance[..., None, None, None] + self.jitter.draw_extra
 
     def draw_subset(
-        self, q: tuple[Tensor, Tensor], cond: Conditional, mean_s: Tensor, noise: Tensor, draws: Draws
+        self, m: Tensor, C: Tensor, cond: Conditional, mean_s: Tensor, noise: Tensor, draws: Draws
     ) -> tuple[Tensor, Tensor]:
         """F_S ~ q and Z_S = F_S + noise: Z_S, and w = L^-1 (F_S - mean(Z_S)), each [..., T, M, D]."""
-        m, C = q
         size, width = m.shape[-2:]
         f_s, w = self.family.draw(m, C, cond, mean_s, draws.subset(size, width))
         return f_s + noise.sqrt() * draws.subset(size, width), w

@@ -146,9 +146,7 @@ class GaussianLikelihood(gpytorch.Module):
         self, X_s: Tensor, X: Tensor, draws: Draws, precision: Tensor | None = None
     ) -> tuple[RowLikelihood, RowLikelihood]:
         """The same everywhere."""
-        # Twice, so that gradients are summed in the order of the terms of eq. (SOD_Elbo): fits stay equal bit for bit.
-        sigma2, v = (self.noise_variance[..., None, :] for _ in range(2))
-        rows = GaussianRows(sigma2, v)
+        rows = GaussianRows(self)
         return rows, rows
 
     def kl(self) -> Tensor | None:
@@ -200,9 +198,9 @@ class NoiseRows(ABC):
 class GaussianRows(NoiseRows):
     """One noise variance sigma2 [..., 1, 1, P] for all rows, v of labels: sums over rows are enough for its bound."""
 
-    def __init__(self, sigma2: Tensor, v: Tensor | None = None) -> None:
-        self.sigma2 = sigma2
-        self.v = sigma2 if v is None else v
+    def __init__(self, likelihood: GaussianLikelihood) -> None:
+        self._likelihood = likelihood
+        self.sigma2 = likelihood.noise_variance[..., None, :]
 
     def noise_variance(self, *, drawn: bool) -> Tensor:
         """sigma2."""
@@ -214,7 +212,7 @@ class GaussianRows(NoiseRows):
 
     def sites(self, y: Tensor) -> Sites:
         """V = sigma^2."""
-        return Sites(y, self.v)
+        return Sites(y, self._likelihood.noise_variance[..., None, :])
 
 
 def mixture_log_density(values: Tensor) -> Tensor:
