@@ -59,8 +59,8 @@ def test_every_argument_of_the_estimator_has_a_flag_or_a_reason():
 
 
 def test_choices_are_those_of_the_library():
-    assert INFERENCES == tuple(names.METHODS)
-    assert LIKELIHOODS == tuple(names.LIKELIHOODS)
+    assert tuple(names.METHODS) == INFERENCES
+    assert tuple(names.LIKELIHOODS) == LIKELIHOODS
     assert set(KERNELS) == set(KERNEL_NAMES)
     assert set(SUBSETS) == set(SELECTORS)
     for name, option in OPTIONS.items():

@@ -117,15 +117,14 @@ class DeepGPRegressor(FittedAttributes, MultiOutputMixin, RegressorMixin, Nested
     subset_indices_ : ndarray of shape [M]
         Rows of the training data that form S; the last ones where S has moved.
     subset_size_reason_ : str
-        With ``subset_size="auto"``: what was chosen and why.
+        With ``subset_size="auto"``.
     members_ : list of DeepGPRegressor
         With several members: each of them, fitted. The other attributes are those of the first.
     n_iter_, n_parameters_ : int
-        Steps of training; trained numbers of all members.
     diagnostics_ : sodgp.inference.diagnostics.SamplerDiagnostics
         For `SGHMC`: effective sample size, R-hat, temperature and step size.
     validation_indices_ : ndarray of shape [V]
-        With `validation_fraction`: the rows that were held out; not stored in model files.
+        The rows that were held out; not stored in model files.
     restart_bounds_ : list of float
         Bound of every restart, where there were several.
     n_features_in_, feature_names_in_, target_names_
@@ -229,14 +228,12 @@ class DeepGPRegressor(FittedAttributes, MultiOutputMixin, RegressorMixin, Nested
             When training ran away and could not be brought back; the last good parameters are kept in ``model_`` (with
             several restarts and with SGHMC, which has no posterior yet, nothing is kept).
         CheckpointError
-            The checkpoint to resume from belongs to other data or options, nothing can be written to its folder, or an
-            unfinished fit there would be lost.
+            The checkpoint belongs to other data or options, its folder cannot be written, or an unfinished fit there
+            would be lost.
 
         Examples
         --------
-        >>> import numpy as np
-        >>> X = np.linspace(-1, 1, 30)[:, None]
-        >>> DeepGPRegressor(n_layers=1, max_iter=5).fit(X, np.sign(X[:, 0])).n_iter_
+        >>> DeepGPRegressor(n_layers=1, max_iter=5).fit([[0.0], [1.0], [2.0]], [0.0, 1.0, 0.0]).n_iter_
         5
         """
         fit_replicates([self], [(X, y, noise_variance)], resume=resume)
@@ -251,8 +248,7 @@ class DeepGPRegressor(FittedAttributes, MultiOutputMixin, RegressorMixin, Nested
         return_std : bool
             Also the standard deviation of y. Without it only means are computed, and only they have to be finite.
         return_cov : bool
-            Also the covariance of y over rows, for at most 1,000 rows, in joint draws: another Monte Carlo estimate
-            than that of `return_std`, and one that depends a little on which rows are given.
+            Also the covariance of y over rows, for at most 1,000 rows: another Monte Carlo estimate than `return_std`.
 
         Returns
         -------
