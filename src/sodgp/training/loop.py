@@ -18,8 +18,7 @@ from sodgp.inference.contract import Terms
 from sodgp.linalg.cholesky import Climbs, counting
 from sodgp.system.interrupts import deferred_interrupt
 from sodgp.training.history import Callback, History, TrainingState
-from sodgp.training.schedule import Schedule
-from sodgp.training.steps import GuardedAdam, Snapshot, Step
+from sodgp.training.steps import GuardedAdam, Schedule, Snapshot, Step
 
 
 @dataclass

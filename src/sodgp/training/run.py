@@ -30,9 +30,8 @@ from sodgp.training.restart.reselect import MovedSubset, Reselection, Reselector
 from sodgp.training.restart.warm import warm
 from sodgp.training.sampling.posterior import fit_by_sampling
 from sodgp.training.sampling.step import SamplingStep
-from sodgp.training.schedule import Schedule
 from sodgp.training.stacking import Problem, stack, stack_data, unstack
-from sodgp.training.steps import EagerStep, Objective, Step
+from sodgp.training.steps import EagerStep, Objective, Schedule, Step
 
 __all__ = ["FitResult", "Settings", "fit"]
 
