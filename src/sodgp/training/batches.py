@@ -65,10 +65,6 @@ class Batcher:
         X_s, y_s, X_b, y_b, *precision = (t.unsqueeze(-3) for t in (data.X_s, data.y_s, *parts))
         return Batch(X_s, y_s, X_b, y_b, self.scale, *precision)
 
-    def restart(self) -> None:
-        """Begin a new pass with the next batch: rows have moved, in place, between subset and rest."""
-        self.order = None
-
     def resume(self, order: Tensor | None, position: int) -> None:
         """Go on in a pass through the rows in this order, after so many of them; None begins a new pass."""
         self.order, self.position = None if order is None else order.to(self._rows.device), position
