@@ -334,7 +334,6 @@ def test_other_methods_have_members_where_asked(inference):
     [
         {"likelihood": "heteroscedastic"},
         {"likelihood": "heavy_tailed"},
-        {"inference__reselect_every": 3},
         {"subset_size": "auto"},
         {"dtype": "float32"},
         {"inference__separate_kernels": True, "inference__predictive_weight": 1.0},
