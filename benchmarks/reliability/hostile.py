@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.reliability.hostile_sets import Case, cases
-from sodgp import DeepGPRegressor
+from sodgp import SGHMC, DeepGPRegressor
 from sodgp.errors import SodgpError, SodgpWarning
 
 RESULTS = Path(__file__).parents[1] / "results"
@@ -30,7 +30,7 @@ METHODS: dict[str, dict[str, Any]] = {
     "DSVI": {**SMALL, "inference": "dsvi"},
     "SVGP": {**SMALL, "inference": "dsvi", "n_layers": 1},
     "mean-field": {**CLOSED, "inference": "mean_field"},
-    "SGHMC": {**CLOSED, "inference": "sghmc", "batch_size": 400, "n_posterior_samples": 10, "thinning": 2},
+    "SGHMC": {**CLOSED, "inference": SGHMC(n_posterior_samples=10, thinning=2), "batch_size": 400},
 }
 
 
