@@ -82,7 +82,7 @@ class NumericalError(SodgpError, ArithmeticError):
 
     Attributes
     ----------
-    kept : list of (DeepGP, History)
+    kept : list of sodgp.training.run.FitResult
         What training had when it gave up: the last good parameters of every model. Empty elsewhere.
     histories : list of History
         The course of every model until then.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
 
@@ -232,6 +233,10 @@ class Inference(Protocol):
 
     def supports(self, likelihood: LikelihoodOptions) -> bool:
         """Whether the method can train with this likelihood."""
+        ...
+
+    def caution(self, hidden_widths: Sequence[int]) -> str | None:
+        """What a user should know before training hidden layers of these widths; None where all is well."""
         ...
 
     def usual_batch(self, size: int, n_rest: int, least: int) -> int | None:

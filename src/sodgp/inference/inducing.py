@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import ClassVar, cast
 
 import torch
@@ -107,6 +108,10 @@ class InducingMethod(Parameters):
                 f"{likelihood.name!r}; use inference='sod'."
             )
         return self
+
+    def caution(self, hidden_widths: Sequence[int]) -> str | None:
+        """Nothing."""
+        return None
 
     def usual_batch(self, size: int, n_rest: int, least: int) -> int | None:
         """2,000 rows, as in the paper."""

@@ -10,7 +10,7 @@ before. A file is read into memory whole, never mapped, after its length was fou
 of itself asks for memory, and a file that is cut short meanwhile is an error, not a crash. This module knows nothing of
 estimators; `sodgp.estimator.files.records` says what a model's record holds.
 
-Format versions: 1 has a checksum over the tensors only; 2, the present one, over the JSON text too.
+The format version is 3. Files of versions 1 and 2, which no release wrote, are refused.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from sodgp.errors import ModelFileError
 from sodgp.system.files import StrPath, held, write_bytes, write_whole, write_whole_folder
 
 FORMAT = "sodgp-model"
-FORMAT_VERSION = 2
+FORMAT_VERSION = 3
 JSON_NAME, TENSORS_NAME = "model.json", "model.safetensors"
 MAX_TENSOR_BYTES = 8 * 2**30
 MAX_JSON_BYTES = 64 * 2**20
@@ -113,7 +113,7 @@ def read_record(path: StrPath) -> Record:
     Raises
     ------
     ModelFileError
-        The path does not exist, is not a model, is damaged, too large, or of a newer format version.
+        The path does not exist, is not a model, is damaged, too large, or of another format version.
     """
     place = Path(path)
     try:
@@ -135,7 +135,7 @@ def read_record(path: StrPath) -> Record:
         raise ModelFileError(f"{path} cannot be read: {getattr(error, 'strerror', None) or error}.") from error
     stated = info.pop("sha256", None)
     try:
-        found = _digest(tensors) if info["format_version"] == 1 else _checksum(info, tensors)
+        found = _checksum(info, tensors)
     except (ValueError, RecursionError):
         _damaged(path, "its JSON is nested too deeply")
     if stated != found:
@@ -255,7 +255,12 @@ def _check_header(path: StrPath, info: Mapping[str, Any]) -> None:
     if version > FORMAT_VERSION:
         raise ModelFileError(
             f"{path} has format version {version}, written by sodgp {info.get('library_version')!s:.40}; this sodgp"
-            f" reads versions up to {FORMAT_VERSION}. Upgrade sodgp to read it."
+            f" reads version {FORMAT_VERSION}. Upgrade sodgp to read it."
+        )
+    if version < FORMAT_VERSION:
+        raise ModelFileError(
+            f"{path} has format version {version}, from before the first release; this sodgp reads version"
+            f" {FORMAT_VERSION}. Fit the model again and save it."
         )
 
 
