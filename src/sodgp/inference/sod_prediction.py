@@ -114,7 +114,8 @@ class SubsetPredictor:
         for layer in layers[:-1]:
             inputs = layer.to_kernel_layout(Z_s)
             cond = layer.condition(_with_one_row(inputs))
-            Z_s, w = layer.draw_subset(cond, layer.prior_mean(inputs), layer.draws_in_layout(draws))
+            m, C = layer.variational_parameters()
+            Z_s, w = layer.draw_subset(m, C, cond, layer.prior_mean(inputs), layer.draws_in_layout(draws))
             self._hidden.append(DrawnLayer(layer, inputs, cond.factor.inverse_value, w))
             Z_s = layer.from_kernel_layout(Z_s)
         cond, q_hat, _ = layers[-1].conditioned_on_labels(_with_one_row(Z_s), *sites)

@@ -233,7 +233,7 @@ class SubsetLayer(gpytorch.Module):
         mean_s, mean_b = (self.prior_mean(Z) for Z in points)
         kl = self.family.kl(m, C, cond, mean_s)
         if coupling == "ancestral":
-            Z_s, w = self.draw_subset(cond, mean_s, draws)
+            Z_s, w = self.draw_subset(m, C, cond, mean_s, draws)
             explained, V = cond.rows_given(w)
             return Points(Z_s, self.draw_rows(mean_b + explained, V, draws)), kl
         f_s, q_w = self.family.in_f(m, C, cond, mean_s), self.family.in_w(m, C, cond, mean_s)
@@ -277,9 +277,10 @@ class SubsetLayer(gpytorch.Module):
         """Noise variance of a hidden draw, [..., 1, 1, 1]."""
         return self.noise_variance[..., None, None, None] + self.jitter.draw_extra
 
-    def draw_subset(self, cond: Conditional, mean_s: Tensor, draws: Draws) -> tuple[Tensor, Tensor]:
+    def draw_subset(
+        self, m: Tensor, C: Tensor, cond: Conditional, mean_s: Tensor, draws: Draws
+    ) -> tuple[Tensor, Tensor]:
         """F_S ~ q and Z_S = F_S + noise: Z_S, and w = L^-1 (F_S - mean(Z_S)), each [..., T, M, D]."""
-        m, C = self.variational_parameters()
         size, width = m.shape[-2:]
         f_s, w = self.family.draw(m, C, cond, mean_s, draws.subset(size, width))
         return f_s + self.draw_variance.sqrt() * draws.subset(size, width), w
