@@ -146,7 +146,7 @@ class GaussianLikelihood(gpytorch.Module):
         self, X_s: Tensor, X: Tensor, draws: Draws, precision: Tensor | None = None
     ) -> tuple[RowLikelihood, RowLikelihood]:
         """The same everywhere."""
-        rows = GaussianRows(self.noise_variance[..., None, :])
+        rows = GaussianRows(self)
         return rows, rows
 
     def kl(self) -> Tensor | None:
@@ -198,8 +198,9 @@ class NoiseRows(ABC):
 class GaussianRows(NoiseRows):
     """One noise variance sigma2 [..., 1, 1, P] for all rows: sums over rows are enough for its bound."""
 
-    def __init__(self, sigma2: Tensor) -> None:
-        self.sigma2 = sigma2
+    def __init__(self, likelihood: GaussianLikelihood) -> None:
+        self._likelihood = likelihood
+        self.sigma2 = likelihood.noise_variance[..., None, :]
 
     def noise_variance(self, *, drawn: bool) -> Tensor:
         """sigma2."""
@@ -211,7 +212,7 @@ class GaussianRows(NoiseRows):
 
     def sites(self, y: Tensor) -> Sites:
         """V = sigma^2."""
-        return Sites(y, self.sigma2)
+        return Sites(y, self._likelihood.noise_variance[..., None, :])
 
 
 def mixture_log_density(values: Tensor) -> Tensor:

@@ -85,7 +85,7 @@ class KnownNoiseLikelihood(GaussianLikelihood):
         """Each row's own noise; the mean noise where the rows are new."""
         sigma2 = self.noise_variance[..., None, :]
         subset = KnownNoiseRows(sigma2, self.subset_precision.unsqueeze(-3))
-        return subset, GaussianRows(sigma2) if precision is None else KnownNoiseRows(sigma2, precision)
+        return subset, GaussianRows(self) if precision is None else KnownNoiseRows(sigma2, precision)
 
 
 class KnownNoiseRows(NoiseRows):
