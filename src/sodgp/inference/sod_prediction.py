@@ -57,7 +57,7 @@ class DrawnLayer(NamedTuple):
         A = self.L_inv @ covariance(layer.kernel, self.Z_s, rows)
         mean = layer.prior_mean(rows) + transpose_times(A, self.w)
         V = (self.prior_variance(rows) - A.square_().sum(-2)).clamp_min(0.0)
-        return layer.from_kernel_layout(layer.draw_rows(mean, V, layer.draws_in_layout(draws)))
+        return layer.from_kernel_layout(layer.draw_rows(mean, V, layer.draw_variance, layer.draws_in_layout(draws)))
 
     def draw_rows_together(self, Z: Tensor, draws: Draws) -> Tensor:
         """The same with one draw over all N rows."""
@@ -115,7 +115,8 @@ class SubsetPredictor:
             inputs = layer.to_kernel_layout(Z_s)
             cond = layer.condition(_with_one_row(inputs))
             m, C = layer.variational_parameters()
-            Z_s, w = layer.draw_subset(m, C, cond, layer.prior_mean(inputs), layer.draws_in_layout(draws))
+            mean_s, numbers = layer.prior_mean(inputs), layer.draws_in_layout(draws)
+            Z_s, w = layer.draw_subset(m, C, cond, mean_s, layer.draw_variance, numbers)
             self._hidden.append(DrawnLayer(layer, inputs, cond.factor.inverse_value, w))
             Z_s = layer.from_kernel_layout(Z_s)
         cond, q_hat, _ = layers[-1].conditioned_on_labels(_with_one_row(Z_s), *sites)

@@ -233,9 +233,10 @@ class SubsetLayer(gpytorch.Module):
         mean_s, mean_b = (self.prior_mean(Z) for Z in points)
         kl = self.family.kl(m, C, cond, mean_s)
         if coupling == "ancestral":
-            Z_s, w = self.draw_subset(m, C, cond, mean_s, draws)
+            noise = self.draw_variance
+            Z_s, w = self.draw_subset(m, C, cond, mean_s, noise, draws)
             explained, V = cond.rows_given(w)
-            return Points(Z_s, self.draw_rows(mean_b + explained, V, draws)), kl
+            return Points(Z_s, self.draw_rows(mean_b + explained, V, noise, draws)), kl
         f_s, q_w = self.family.in_f(m, C, cond, mean_s), self.family.in_w(m, C, cond, mean_s)
         if coupling == "marginal":
             return self._marginal(cond, f_s, q_w, mean_b, draws), kl
@@ -278,21 +279,21 @@ class SubsetLayer(gpytorch.Module):
         return self.noise_variance[..., None, None, None] + self.jitter.draw_extra
 
     def draw_subset(
-        self, m: Tensor, C: Tensor, cond: Conditional, mean_s: Tensor, draws: Draws
+        self, m: Tensor, C: Tensor, cond: Conditional, mean_s: Tensor, noise: Tensor, draws: Draws
     ) -> tuple[Tensor, Tensor]:
         """F_S ~ q and Z_S = F_S + noise: Z_S, and w = L^-1 (F_S - mean(Z_S)), each [..., T, M, D]."""
         size, width = m.shape[-2:]
         f_s, w = self.family.draw(m, C, cond, mean_s, draws.subset(size, width))
-        return f_s + self.draw_variance.sqrt() * draws.subset(size, width), w
+        return f_s + noise.sqrt() * draws.subset(size, width), w
 
-    def draw_rows(self, mean: Tensor, V: Tensor, draws: Draws) -> Tensor:
+    def draw_rows(self, mean: Tensor, V: Tensor, noise: Tensor, draws: Draws) -> Tensor:
         """Every other row from p(f_n | F_S) = N(mean_n, V_n), + noise; given F_S the rows are independent.
 
         The distributions of (S, S), (S, n) and (n, n) are those of Appendix B.2 (blocks A, B, C and the diagonal of D),
         which is all that the bound sees, and no covariance of q meets the batch.
         """
         # One draw carries the residual of p(f_n | F_S) and the layer noise: both are independent over rows.
-        spread = (V.unsqueeze(-1) + self.draw_variance).sqrt()
+        spread = (V.unsqueeze(-1) + noise).sqrt()
         return mean + spread * draws.rest(*mean.shape[-2:])
 
     def _marginal(self, cond: Conditional, f_s: Gaussian, w: Gaussian, mean_b: Tensor, draws: Draws) -> Points:
