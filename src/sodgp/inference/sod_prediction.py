@@ -253,7 +253,8 @@ def _can_be_kept(model: DeepGP) -> bool:
     Nor has a model in training anything to keep: it changes with every step, and PyTorch may round products of what
     requires a gradient otherwise.
     """
-    return not model.training and all(is_captureable(layer.kernel) for layer in model.layers)
+    trains = model.training or any(parameter.requires_grad for parameter in model.parameters())
+    return not trains and all(is_captureable(layer.kernel) for layer in model.layers)
 
 
 def _are_equal(old: list[Tensor], new: list[Tensor]) -> bool:
