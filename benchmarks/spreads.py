@@ -20,7 +20,7 @@ import numpy as np
 from benchmarks.accuracy.cells import DATA_SETS, parts
 from benchmarks.members import N_MEMBERS, Scores, note
 from benchmarks.paper.machine import origin
-from sodgp import DeepGPRegressor
+from sodgp import DeepGPRegressor, Tuning
 from sodgp.data import load
 from sodgp.estimator.many import fit_replicates
 from sodgp.estimator.pooling import pooled_mixture
@@ -79,7 +79,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--out", type=Path, default=_RESULTS, help="file of results")
     options = parser.parse_args(arguments)
     records = json.loads(options.out.read_text()) if options.out.exists() else {}
-    fits = {"effort": "thorough", "device": options.device, "compile": options.compile}
+    fits = {"effort": "thorough", "device": options.device, "tuning": Tuning(compile=options.compile)}
     for data in options.data:
         if records.get(data, {}).get("splits") != options.splits:
             found = score(data, options.splits, fits)

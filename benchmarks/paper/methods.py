@@ -73,7 +73,7 @@ def compute(
     if keys[0].method in PEERS:
         return [_peer(request, key, data, place, history_every, report) for key in keys]
     compiles = compile and keys[0].method != "SGHMC"
-    changes = {"device": device, "compile": compiles}
+    changes: dict[str, Any] = {"device": device, "tuning__compile": compiles}
     if out is None:
         return _ours(request, keys, data, changes, history_every, report)
     identity = {
@@ -137,7 +137,7 @@ def _ours(
             "parameters": estimator.n_parameters_,
             "iterations": estimator.n_iter_,
             "rollbacks": course.rollbacks,
-            "compiled": changes["compile"],
+            "compiled": changes["tuning__compile"],
         }
         history = curve.as_dict(dict(zip(course.iteration, course.bound, strict=True))) if history_every else {}
         cells.append(_cell(request, key, split, dist, extra, history, place))
