@@ -1,6 +1,6 @@
 """Damaged model files: loading gives a typed error or an equal model, and never a crash, a hang, or much memory.
 
-python -m benchmarks.reliability.fuzz               20,000 cases, and 2,000 of the old format; about 5 minutes, one core
+python -m benchmarks.reliability.fuzz               20,000 cases; about 5 minutes on one core
 python -m benchmarks.reliability.fuzz --cases 900   a few
 
 Every case is fixed by its number and the seed. Loading runs under a limit on the address space (1 GB more than the
@@ -32,7 +32,7 @@ from benchmarks.reliability.mutations import SIGNED, UNSIGNED, signed
 from sodgp import DeepGPRegressor
 from sodgp.errors import ModelFileError, SodgpError
 from sodgp.estimator.files.record_fields import encode_parameters
-from sodgp.system.container import JSON_NAME, TENSORS_NAME
+from sodgp.system.container import FORMAT, FORMAT_VERSION, read_record
 
 FIXTURES = Path(__file__).parents[2] / "tests" / "fixtures"
 RESULTS = Path(__file__).parents[1] / "results"
@@ -99,16 +99,9 @@ def guarded(seconds: float = SECONDS) -> Iterator[None]:
 class Base:
     """A sound file and what a model from it is."""
 
-    def __init__(self, version: int, name: str) -> None:
-        path = FIXTURES / f"model-v{version}-{name}"
-        self.name, self.version = path.name, version
-        if path.is_dir():
-            info = json.loads((path / JSON_NAME).read_text(encoding="utf-8"))
-            from safetensors.torch import load_file
-
-            self.content = signed(info, load_file(path / TENSORS_NAME))
-        else:
-            self.content = path.read_bytes()
+    def __init__(self, path: Path) -> None:
+        self.name, record = path.name, read_record(path)
+        self.content = signed({"format": FORMAT, **record.info}, record.tensors)
         self.model = DeepGPRegressor.load(path)
         self.n_features = self.model.n_features_in_
         self.answer = answer(self.model, self.n_features)
@@ -153,7 +146,7 @@ def judge(base: Base, kind: str, path: Path) -> tuple[str, str]:
         return ("loaded, finite", "") if np.isfinite(found).all() else ("bad: prediction not finite", "")
     if np.array_equal(found, base.answer) and options(model) == base.options:
         return "equal", ""
-    return ("another model (version 1)", "") if base.version == 1 else ("bad: another model", "")
+    return "bad: another model", ""
 
 
 def fuzz(cases: range, seed: int, bases: list[Base], folder: Path) -> dict[str, Any]:
@@ -178,13 +171,11 @@ def fuzz(cases: range, seed: int, bases: list[Base], folder: Path) -> dict[str, 
     return {"counts": dict(counts), "bad": bad, "slowest_seconds": slowest}
 
 
-def all_bases(versions: tuple[int, ...]) -> list[Base]:
-    """Every fixture of these format versions."""
-    names = {
-        version: json.loads((FIXTURES / f"model-v{version}-predictions.json").read_text(encoding="utf-8"))["files"]
-        for version in versions
-    }
-    return [Base(version, name) for version in versions for name in names[version]]
+def all_bases() -> list[Base]:
+    """Every model file of the tests, in the present format."""
+    stem = f"model-v{FORMAT_VERSION}"
+    names = json.loads((FIXTURES / f"{stem}-predictions.json").read_text(encoding="utf-8"))["files"]
+    return [Base(FIXTURES / f"{stem}-{name}") for name in names]
 
 
 def limited(extra: int = MEMORY) -> int:
@@ -195,9 +186,9 @@ def limited(extra: int = MEMORY) -> int:
     return now
 
 
-def worker(first: int, last: int, seed: int, versions: tuple[int, ...]) -> dict[str, Any]:
+def worker(first: int, last: int, seed: int) -> dict[str, Any]:
     """Judge a stretch of cases under the memory limit; for a process of its own."""
-    bases = all_bases(versions)
+    bases = all_bases()
     with tempfile.TemporaryDirectory() as folder:
         before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         limited()
@@ -206,9 +197,9 @@ def worker(first: int, last: int, seed: int, versions: tuple[int, ...]) -> dict[
     return found
 
 
-def child(first: int, last: int, seed: int, version: int) -> dict[str, Any]:
+def child(first: int, last: int, seed: int) -> dict[str, Any]:
     """A stretch of cases in a process of its own; one that dies is a crash."""
-    call = f"fuzz.worker({first}, {last}, {seed}, ({version},))"
+    call = f"fuzz.worker({first}, {last}, {seed})"
     code = f"import json; from benchmarks.reliability import fuzz; print(json.dumps({call}))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     if done.returncode:
@@ -228,17 +219,17 @@ def child(first: int, last: int, seed: int, version: int) -> dict[str, Any]:
     return found
 
 
-def run(cases: int, seed: int, version: int, stretch: int = 2500) -> dict[str, Any]:
-    """All cases on files of one format version."""
+def run(cases: int, seed: int, stretch: int = 2500) -> dict[str, Any]:
+    """All cases."""
     counts: Counter[str] = Counter()
     total: dict[str, Any] = {"cases": cases, "bad": [], "slowest_seconds": 0.0, "peak_growth_mb": 0.0}
     for first in range(0, cases, stretch):
-        found = child(first, min(first + stretch, cases), seed, version)
+        found = child(first, min(first + stretch, cases), seed)
         counts.update(found["counts"])
         total["bad"] += found["bad"]
         for name in ("slowest_seconds", "peak_growth_mb"):
             total[name] = max(total[name], found[name])
-        print(f"version {version}: {min(first + stretch, cases)} cases, {len(total['bad'])} bad", file=sys.stderr)
+        print(f"{min(first + stretch, cases)} cases, {len(total['bad'])} bad", file=sys.stderr)
     return {**total, "counts": dict(sorted(counts.items()))}
 
 
@@ -256,37 +247,29 @@ def main() -> int:
     """The command."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--cases", type=int, default=20_000)
-    parser.add_argument("--old-cases", type=int, default=2_000, help="on files of format version 1")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--out", type=Path, default=RESULTS / "reliability-fuzz.json")
     given = parser.parse_args()
     began = time.perf_counter()
-    found = {"version 2": run(given.cases, given.seed, 2), "version 1": run(given.old_cases, given.seed, 1)}
+    found = run(given.cases, given.seed)
     import safetensors
     import torch
 
-    command = (
-        f"python -m benchmarks.reliability.fuzz --cases {given.cases} --old-cases {given.old_cases} --seed {given.seed}"
-    )
+    command = f"python -m benchmarks.reliability.fuzz --cases {given.cases} --seed {given.seed}"
     versions = {"python": platform.python_version(), "torch": torch.__version__, "safetensors": safetensors.__version__}
-    result = {"command": command, **versions, "seconds": round(time.perf_counter() - began), **found}
-    given.out.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
-    said = f"# Fuzzed model files\n\n`{command}`\n"
-    for name, one in found.items():
-        said += (
-            f"\n## Format {name}\n\n{one['cases']} cases, {len(one['bad'])} that break the promise; slowest"
-            f" {one['slowest_seconds']:.2f} s, peak memory grew by {one['peak_growth_mb']:.0f} MB (limit 1,000)."
-            f"\n\n{table(one)}\n"
-        )
-    said += (
-        "\n*Signed* damage comes with a checksum that fits, so another model is a right answer there, if its"
+    about = {"command": command, **versions, "format": FORMAT_VERSION, "seconds": round(time.perf_counter() - began)}
+    given.out.write_text(json.dumps({**about, **found}, indent=1) + "\n", encoding="utf-8")
+    said = (
+        f"# Fuzzed model files\n\n`{command}`\n\n{found['cases']} cases on files of format {FORMAT_VERSION},"
+        f" {len(found['bad'])} that break the promise; slowest {found['slowest_seconds']:.2f} s, peak memory grew by"
+        f" {found['peak_growth_mb']:.0f} MB (limit 1,000).\n\n{table(found)}\n\n"
+        "*Signed* damage comes with a checksum that fits, so another model is a right answer there, if its"
         " predictions are finite or refused with a typed error. Elsewhere only a typed error (*refused*) or an *equal*"
-        " model will do."
-        " The checksum of version 1 did not cover its JSON text, so a changed digit there can give another model.\n"
+        " model will do.\n"
     )
     given.out.with_suffix(".md").write_text(said, encoding="utf-8")
     print(said)
-    return int(any(one["bad"] for one in found.values()))
+    return int(bool(found["bad"]))
 
 
 if __name__ == "__main__":

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.reliability.hostile_sets import Case, cases
-from sodgp import DeepGPRegressor
+from sodgp import SGHMC, DeepGPRegressor
 from sodgp.errors import SodgpError, SodgpWarning
 
 RESULTS = Path(__file__).parents[1] / "results"
@@ -30,7 +30,7 @@ METHODS: dict[str, dict[str, Any]] = {
     "DSVI": {**SMALL, "inference": "dsvi"},
     "SVGP": {**SMALL, "inference": "dsvi", "n_layers": 1},
     "mean-field": {**CLOSED, "inference": "mean_field"},
-    "SGHMC": {**CLOSED, "inference": "sghmc", "batch_size": 400, "n_posterior_samples": 10, "thinning": 2},
+    "SGHMC": {**CLOSED, "inference": SGHMC(n_posterior_samples=10, thinning=2), "batch_size": 400},
 }
 
 
@@ -66,7 +66,7 @@ def one(case: Case, method: str) -> dict[str, Any]:
         except Exception as error:
             found["outcome"] = f"unexplained: {type(error).__name__}"
             found["message"] = str(error)[:300]
-    # NumPy's and PyTorch's own warnings tell a user nothing.
+    # NumPy's and PyTorch's own warnings do not help a user.
     raw = sorted({str(w.message)[:100] for w in said if not issubclass(w.category, SodgpWarning)})
     if raw:
         found["warnings"] = raw

@@ -207,8 +207,7 @@ def signed(info: dict[str, Any], tensors: dict[str, torch.Tensor]) -> bytes:
     """A file with these contents whose checksum fits."""
     info = {name: value for name, value in info.items() if name != "sha256"}
     tensors = {name: tensor.contiguous() for name, tensor in tensors.items()}
-    checksum = io._digest(tensors) if info.get("format_version") == 1 else io._checksum(info, tensors)
-    return _joined({"sha256": checksum, **info}, tensors)
+    return _joined({"sha256": io._checksum(info, tensors), **info}, tensors)
 
 
 def _joined(info: dict[str, Any], tensors: dict[str, torch.Tensor]) -> bytes:
