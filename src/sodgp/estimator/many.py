@@ -84,7 +84,7 @@ def fit_replicates(
         seeds: list[int | None] = []
         with gradients():
             for estimator, config, values in zip(estimators, configs, data, strict=True):
-                checked = checked_data(*values, name=type(estimator).__name__)
+                checked = checked_data(type(estimator).__name__, *values)
                 previous = _previous(estimator) if config.warm_start else None
                 for seed in _seeds(config, count):
                     prepared.append(prepare(config, checked, seed=seed, previous=previous, plan=plan))

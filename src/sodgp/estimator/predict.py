@@ -120,9 +120,8 @@ def sample_functions(
         def sampler(member: Fitted) -> Callable[[int, int], FloatArray]:
             return lambda n, seed: sample_functions(member, X, options, n, seed_from(seed), latent=latent)
 
-        sample = [sampler(each) for each in fitted.members]
-        mean = [partial(predict_mean, each, X, options) for each in fitted.members]
-        return pooled_draws(sample, mean, count, seed, options.spread)
+        means = [partial(predict_mean, each, X, options) for each in fitted.members]
+        return pooled_draws([sampler(each) for each in fitted.members], means, count, seed, options.spread)
 
     def noise(p: RowLikelihood) -> Tensor:
         return p.noise_variance(drawn=True)

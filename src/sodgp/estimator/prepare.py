@@ -18,11 +18,11 @@ from sodgp.errors import InputError
 from sodgp.estimator.checkpoint_plan import seeds_of
 from sodgp.estimator.fitted import Columns, Fitted
 from sodgp.estimator.options.configuration import Configuration
+from sodgp.estimator.options.names import known_noise
 from sodgp.inference.contract import Inference, Subset, TrainingSet, rest_of
 from sodgp.layers.floors import NOISE_FLOOR
 from sodgp.layers.means import linear_weights, zero_weights
 from sodgp.likelihoods.contract import LikelihoodOptions
-from sodgp.likelihoods.known_noise import KnownNoise
 from sodgp.model.architecture import Architecture
 from sodgp.system.arrays import FloatArray
 from sodgp.system.validation import check_fit_data, check_noise_variance
@@ -107,7 +107,7 @@ class Scalers(NamedTuple):
     y_seen: StandardScaler
 
 
-def checked_data(X: Any, y: Any, noise_variance: Any, name: str) -> Data:
+def checked_data(name: str, X: Any, y: Any, noise_variance: Any = None) -> Data:
     """X [N, D] and y [N, P] as numbers, with the names of their columns; `name` of the estimator is for messages."""
     # scikit-learn keeps names on an estimator, and a fit that fails must leave the user's own as it was.
     names = type(name, (MultiOutputMixin, RegressorMixin, BaseEstimator), {})()
@@ -154,7 +154,7 @@ def prepare(
     known = None
     if data.noise_variance is not None:
         known = _known_noise(data.noise_variance, data.y.shape, scalers.y_scaler)
-        likelihood = KnownNoise(outlier_probability=likelihood.get_params().get("outlier_probability"))
+        likelihood = known_noise(likelihood)
     method = method.settled(
         n_rows=len(X),
         n_layers=config.n_layers,
@@ -175,7 +175,7 @@ def prepare(
     precision = None
     if known is not None:
         mean, relative = (values.to(config.dtype) for values in known)
-        likelihood = replace(likelihood, variance=mean, precision=relative[chosen])
+        likelihood = likelihood.set_params(variance=mean, precision=relative[chosen])
         precision = relative[rest]
     widths = config.hidden_widths(X.shape[1])
     weights = (linear_weights if config.hidden_mean == "linear" else zero_weights)(X, widths)
@@ -283,7 +283,7 @@ def scaler_of(values: FloatArray, name: str) -> StandardScaler:
 
 
 def _refit_apart(scaler: StandardScaler, values: FloatArray) -> None:
-    """Mean and scale of columns that scikit-learn takes for constant, since their spread is small compared with their mean.
+    """Mean and scale of columns that scikit-learn takes for constant, since their spread is so small.
 
     Without the offset they have a spread, if values differ at all.
     """

@@ -8,11 +8,18 @@ from sklearn.base import MultiOutputMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
 from sodgp.errors import InputError
-from sodgp.estimator import predict
 from sodgp.estimator.fitted import FittedAttributes
 from sodgp.estimator.many import fit_replicates
 from sodgp.estimator.options.names import likelihood_of, method_of
 from sodgp.estimator.options.nested import NestedParameters, copy_of
+from sodgp.estimator.predict import (
+    PredictionOptions,
+    predict_covariance,
+    predict_distribution,
+    predict_mean,
+    predict_std,
+    sample_functions,
+)
 from sodgp.predictive.mixture import GaussianMixture
 from sodgp.system.arrays import FloatArray
 from sodgp.system.validation import check_integer, check_predict_data, seed_from
@@ -270,8 +277,8 @@ class DeepGPRegressor(FittedAttributes, MultiOutputMixin, RegressorMixin, Nested
             raise InputError("ask for return_std or return_cov, not for both: cov has the variances on its diagonal.")
         rows, options = self._asked(X)
         if return_cov:
-            return predict.predict_covariance(self.fitted_, rows, options)
-        return (predict.predict_std if return_std else predict.predict_mean)(self.fitted_, rows, options)
+            return predict_covariance(self.fitted_, rows, options)
+        return (predict_std if return_std else predict_mean)(self.fitted_, rows, options)
 
     def predict_distribution(self, X: Any, *, latent: bool = False) -> GaussianMixture:
         """The predictive distribution, one Gaussian per Monte Carlo sample (and level of a noise with heavy tails).
@@ -296,7 +303,7 @@ class DeepGPRegressor(FittedAttributes, MultiOutputMixin, RegressorMixin, Nested
         GaussianMixture(n_components=1, n_rows=4, n_outputs=1)
         """
         rows, options = self._asked(X)
-        return predict.predict_distribution(self.fitted_, rows, options, latent=latent)
+        return predict_distribution(self.fitted_, rows, options, latent=latent)
 
     def sample_y(self, X: Any, n_samples: int = 1, random_state: Any = 0, *, latent: bool = False) -> FloatArray:
         """Draw whole functions: the rows of one draw are correlated as those of one function.
@@ -324,7 +331,7 @@ class DeepGPRegressor(FittedAttributes, MultiOutputMixin, RegressorMixin, Nested
         """
         rows, options = self._asked(X)
         count = check_integer("n_samples", n_samples, minimum=1)
-        return predict.sample_functions(self.fitted_, rows, options, count, seed_from(random_state), latent=latent)
+        return sample_functions(self.fitted_, rows, options, count, seed_from(random_state), latent=latent)
 
     @property
     def members_(self) -> list[Self]:
@@ -388,10 +395,10 @@ class DeepGPRegressor(FittedAttributes, MultiOutputMixin, RegressorMixin, Nested
 
         return load(cls, path)
 
-    def _asked(self, X: Any) -> tuple[FloatArray, predict.PredictionOptions]:
+    def _asked(self, X: Any) -> tuple[FloatArray, PredictionOptions]:
         """Rows to predict at, checked, and the present options of predictions."""
         check_is_fitted(self)
-        options = predict.PredictionOptions(
+        options = PredictionOptions(
             n_samples=check_integer("n_predict_samples", self.n_predict_samples, minimum=1),
             outlier_probability=self.outlier_probability_,
             n_threads=self.n_threads,

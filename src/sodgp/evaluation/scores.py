@@ -14,10 +14,10 @@ from sklearn.utils.validation import check_is_fitted
 
 from sodgp.errors import InputError
 from sodgp.estimator.describe import target_names
-from sodgp.estimator.ensembles import DeepGPEnsemble
 from sodgp.estimator.prepare import target_names_in
 from sodgp.estimator.regressor import DeepGPRegressor
-from sodgp.predictive.mixture import GaussianMixture, tail_probability
+from sodgp.predictive.density import tail_probability
+from sodgp.predictive.mixture import GaussianMixture
 from sodgp.system.arrays import FloatArray, without_tensors
 
 __all__ = ["Evaluation", "Score", "evaluate", "joined", "observed"]
@@ -195,14 +195,12 @@ def _scores_of(means: FloatArray) -> dict[str, FloatArray]:
     }
 
 
-def evaluate(
-    model: DeepGPRegressor | DeepGPEnsemble, X: Any, y: Any, *, targets: Sequence[str] | None = None
-) -> Evaluation:
+def evaluate(model: DeepGPRegressor, X: Any, y: Any, *, targets: Sequence[str] | None = None) -> Evaluation:
     """Predict rows whose targets are known, for scores and pictures.
 
     Parameters
     ----------
-    model : DeepGPRegressor or DeepGPEnsemble
+    model : DeepGPRegressor
         Fitted.
     X, y : array or data frame of shape [N, D] and [N] or [N, P]
     targets : sequence of str or None
@@ -221,7 +219,7 @@ def evaluate(
     ['base_nlpp', 'base_rmse', 'coverage_50']
     """
     check_is_fitted(model)
-    single = _single(model)
+    single = _checked(model)
     names = target_names(single) if targets is None else list(targets)
     truth = observed(model, X, y, by_name=targets is None)
     if len(names) != truth.shape[1]:
@@ -232,17 +230,17 @@ def evaluate(
         chunk = slice(start, start + _CHUNK_ROWS)
         parts.append(_predicted(model.predict_distribution(rows[chunk]), truth[chunk]))
     columns = [np.concatenate(values) for values in zip(*parts, strict=True)]
-    scaler = single._y_seen
+    scaler = single.fitted_.y_seen
     base = [np.broadcast_to(values, truth.shape) for values in (scaler.mean_, scaler.scale_)]
     return Evaluation(tuple(names), truth, *columns, *base)
 
 
-def observed(model: DeepGPRegressor | DeepGPEnsemble, X: Any, y: Any, *, by_name: bool = True) -> FloatArray:
+def observed(model: DeepGPRegressor, X: Any, y: Any, *, by_name: bool = True) -> FloatArray:
     """Targets to compare a model's predictions with, [N, P], checked.
 
     Parameters
     ----------
-    model : DeepGPRegressor or DeepGPEnsemble
+    model : DeepGPRegressor
         Fitted.
     X, y : array or data frame of shape [N, D] and [N] or [N, P]
     by_name : bool
@@ -253,7 +251,7 @@ def observed(model: DeepGPRegressor | DeepGPEnsemble, X: Any, y: Any, *, by_name
     InputError
         `y` does not hold finite numbers, or has not the model's number of targets or the rows of `X`, or has no row.
     """
-    values, wanted = _numbers(_in_order(model, y) if by_name else y), _single(model).model_.n_outputs
+    values, wanted = _numbers(_in_order(model, y) if by_name else y), _checked(model).model_.n_outputs
     if values.ndim not in (1, 2):
         raise InputError(f"y must have the shape [N] or [N, {wanted}], not {list(values.shape)}.")
     values = values[:, None] if values.ndim == 1 else values
@@ -283,17 +281,16 @@ def joined(parts: Sequence[Evaluation], order: NDArray[np.int64] | None = None) 
     return Evaluation(parts[0].targets, **values)
 
 
-def _single(model: BaseEstimator) -> DeepGPRegressor:
-    """The model, or an ensemble's first member: all have seen the same rows."""
-    single = model.members_[0] if isinstance(model, DeepGPEnsemble) else model
-    if not isinstance(single, DeepGPRegressor):
-        raise InputError(f"evaluate takes a DeepGPRegressor or a DeepGPEnsemble, not a {type(model).__name__}.")
-    return single
+def _checked(model: BaseEstimator) -> DeepGPRegressor:
+    """The model, if it is one of ours."""
+    if not isinstance(model, DeepGPRegressor):
+        raise InputError(f"evaluate takes a DeepGPRegressor, not a {type(model).__name__}.")
+    return model
 
 
 def _in_order(model: BaseEstimator, y: Any) -> Any:
     """Several named targets in the model's order; other names are refused."""
-    columns, names = target_names_in(y), getattr(_single(model), "target_names_", None)
+    columns, names = target_names_in(y), getattr(_checked(model), "target_names_", None)
     if columns is None or names is None or len(columns) != len(names) or len(names) == 1:
         return y
     if set(columns) != set(names):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
 import torch
 from jaxtyping import Float
@@ -202,6 +202,14 @@ class Inference(Protocol):
     @property
     def sampler(self) -> Sampler | None:
         """The method as a sampler; None where parameters are optimised."""
+        ...
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Name and value of every option."""
+        ...
+
+    def set_params(self, **changes: Any) -> Inference:
+        """A copy with other values."""
         ...
 
     def settled(

@@ -119,7 +119,7 @@ def collapsed_bound(
 
     Examples
     --------
-    from sodgp.kernels.make import make_kernel
+    >>> from sodgp.kernels.make import make_kernel
     >>> X = torch.linspace(-1, 1, 20, dtype=torch.float64)[:, None]
     >>> noise, kernel = torch.tensor(0.1, dtype=torch.float64), make_kernel("rbf", 1)
     >>> few, all_rows = (collapsed_bound(kernel, Z, X, X[:, 0], noise, Jitter()).item() for Z in (X[::10], X))

@@ -53,7 +53,7 @@ def training_numbers(
     squares += 8 * more_kernels * M * M
     # Parameters, gradients, two moments of Adam, and a copy to go back to.
     factors = 6 * M * sum(widths) * (M + 1)
-    return rows + squares + factors + scratch
+    return float(rows + squares + factors + scratch)
 
 
 def prediction_numbers(
@@ -84,4 +84,4 @@ def prediction_numbers(
     elif model.likelihood.varies:
         per_row += 6 * T * P * model.likelihood.n_levels
     fixed = T_deep * M * M * (4 + 5 * P) if subset else M * M * (8 + max(widths))
-    return fixed, per_row
+    return float(fixed), float(per_row)

@@ -10,8 +10,8 @@ from jaxtyping import Float
 from torch import Tensor
 
 from sodgp.errors import ConfigurationError
+from sodgp.inference.contract import Inference, Predictor, Subset, TrainingSet
 from sodgp.inference.contract import Parameters as ParametersOfQ
-from sodgp.inference.contract import Predictor, Subset, TrainingSet
 from sodgp.inference.footprint import prediction_numbers, training_numbers
 from sodgp.inference.sampler import Sampler
 from sodgp.layers.contract import Points
@@ -100,14 +100,14 @@ class InducingMethod(Parameters):
         kernel: object,
         likelihood: LikelihoodOptions,
         previous: DeepGP | None = None,
-    ) -> InducingMethod:
+    ) -> Inference:
         """The method as it is: nothing depends on the data."""
         if not self.supports(likelihood):
             raise ConfigurationError(
                 f"inference={self.name!r} trains one noise for all rows and does not go with likelihood="
                 f"{likelihood.name!r}; use inference='sod'."
             )
-        return self
+        return cast(Inference, self)
 
     def caution(self, hidden_widths: Sequence[int]) -> str | None:
         """Nothing."""

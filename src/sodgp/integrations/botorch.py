@@ -18,11 +18,11 @@ from torch import Tensor
 
 from sodgp.errors import ConfigurationError, InputError
 from sodgp.estimator.many import fit_replicates
+from sodgp.estimator.options.names import likelihood_of, method_of
+from sodgp.estimator.options.nested import copy_of
 from sodgp.estimator.regressor import DeepGPRegressor
-from sodgp.estimator.several import copy_of
 from sodgp.integrations.joint_moments import JointMoments
 from sodgp.selectors.auto import Auto
-from sodgp.training.restart.warm import WARM_METHODS
 
 __all__ = ["DeepGPModel", "default_estimator"]
 
@@ -333,15 +333,18 @@ class DeepGPModel(Model):
         return here.expand(batch).reshape(-1).tolist()
 
     def _refit(self, parents: Sequence[DeepGPRegressor], data: Sequence[tuple[Tensor, ...]]) -> list[DeepGPRegressor]:
-        warm = self.template.inference in WARM_METHODS and self.template.noise == "homoscedastic"
+        method = method_of(self.template.inference)
+        warm = method.can_warm_start and likelihood_of(self.template.likelihood).is_plain
         # The same objects for all: copies of callbacks, kernels and selectors would count as other options.
-        shared = {name: getattr(self.template, name) for name in ("callbacks", "kernel", "subset", "initialization")}
+        shared = {name: getattr(self.template, name) for name in ("callbacks", "kernel", "subset", "tuning")}
         size, children = self._subset_size(len(data[0][0])), [copy.deepcopy(parent) for parent in parents]
         for child in children:
             child.set_params(subset_size=size, n_restarts=1, **shared)
             if warm:
                 # A short refit does not move the subset.
-                child.set_params(warm_start=True, max_iter=self.refit_iter, reselect_every=None)
+                child.set_params(warm_start=True, max_iter=self.refit_iter)
+                if method.reselect_every is not None:
+                    child.set_params(inference__reselect_every=None)
             if warm or len(parents) > 1:
                 child.set_params(validation_fraction=None)
         if len(children) == 1:
@@ -350,7 +353,11 @@ class DeepGPModel(Model):
 
     def _subset_size(self, n_rows: int) -> int | str | Auto | None:
         size = self.template.subset_size
-        return min(n_rows, DEFAULT_SUBSET_SIZE) if self.template.inference == "sod" and size is None else size
+        return (
+            min(n_rows, DEFAULT_SUBSET_SIZE)
+            if method_of(self.template.inference).uses_subset and size is None
+            else size
+        )
 
     # Training data are kept as given, and transformed for each fit.
     def _set_transformed_inputs(self) -> None:

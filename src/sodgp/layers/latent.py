@@ -19,9 +19,8 @@ from sodgp.layers.floors import register_floored
 from sodgp.layers.inducing import InducingLayer, Moments
 from sodgp.layers.prior import HiddenMean
 from sodgp.layers.psi import cross, psi1, psi2, rbf_of
-from sodgp.linalg.cholesky import Jitter, draw_root
+from sodgp.linalg.cholesky import Jitter, draw_root, factorise
 from sodgp.linalg.draws import Draws
-from sodgp.linalg.factor import factorise
 
 _NO_REPLICATES = torch.Size()
 _LATENTS = ("mean", "raw_variance")

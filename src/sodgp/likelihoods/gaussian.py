@@ -196,7 +196,7 @@ class NoiseRows(ABC):
 
 
 class GaussianRows(NoiseRows):
-    """One noise variance sigma2 [..., 1, 1, P] for all rows: sums over rows are enough for its bound."""
+    """One noise variance sigma2 [..., 1, 1, P] for all rows, v of labels: sums over rows are enough for its bound."""
 
     def __init__(self, likelihood: GaussianLikelihood) -> None:
         self._likelihood = likelihood

@@ -113,7 +113,7 @@ def plot_functions(
 
 def _rings(ax: Axes, model: DeepGPRegressor) -> None:
     """Rings at the rows of the subset, which the model keeps: other data may be shown."""
-    if not model._method.uses_subset:
+    if not model.inference_.uses_subset:
         return
     inputs, labels = subset_inputs(model)[:, 0], subset_labels(model)[:, 0]
     if len(inputs) < n_training_rows(model):

@@ -5,17 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-import torch
 from numpy.typing import ArrayLike
 
 from sodgp.errors import InputError
 from sodgp.estimator.describe import feature_names
-from sodgp.layers.contract import Points
-from sodgp.linalg.draws import SharedDraws
+from sodgp.estimator.predict import PredictionOptions, hidden_rows
 from sodgp.plots.inputs import line_name, with_names
 from sodgp.plots.style import DRAW, MEAN, POINT, axes_or_current, tidy, with_unit
 from sodgp.system.arrays import FloatArray
-from sodgp.system.torch_state import cpu_threads
+from sodgp.system.validation import check_predict_data
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -182,22 +180,8 @@ def hidden_draws(model: DeepGPRegressor, X: ArrayLike, layer: int, n_samples: in
     (4, 30, 1)
     """
     _width(model, layer)
-    hidden = list(model.model_.layers)[:-1]
-    rows = model._scaled_rows(X)
-    draws = SharedDraws(model._predict_seed, n_samples, dtype=rows.dtype, device=rows.device)
-    points = Points(model._anchors(rows)[0], rows.unsqueeze(0))
-    coupling = getattr(model._method, "row_coupling", "marginal")
-    with torch.no_grad(), cpu_threads(model.n_threads):
-        for stage in hidden[:layer]:
-            posterior = getattr(stage, "posterior_draws", None)
-            if posterior is None:
-                points, _ = stage.propagate(points, draws, coupling)
-            else:
-                # A sampled model: every draw has its own u, evenly spaced over those that were kept.
-                chosen = torch.arange(n_samples, device=rows.device) * len(posterior) // n_samples
-                points = stage.propagate_given(points, draws, "marginal", posterior[chosen])
-    values: FloatArray = points.rest.double().cpu().numpy()
-    return np.broadcast_to(values, (n_samples, *values.shape[1:]))
+    options = PredictionOptions(n_samples, n_threads=model.n_threads)
+    return hidden_rows(model.fitted_, check_predict_data(model, X), options, layer)
 
 
 def _width(model: DeepGPRegressor, layer: int) -> int:
@@ -225,7 +209,7 @@ def _ends(model: DeepGPRegressor, X: ArrayLike | None) -> FloatArray:
     if X is not None:
         values = np.asarray(X, dtype=np.float64)
         return np.stack([values.min(0), values.max(0)])
-    mean, scale = model._x_scaler.mean_, model._x_scaler.scale_
+    mean, scale = model.fitted_.x_scaler.mean_, model.fitted_.x_scaler.scale_
     return np.stack([mean - 2 * scale, mean + 2 * scale])
 
 
@@ -238,7 +222,7 @@ def _between(ends: FloatArray, column: int, share: FloatArray) -> FloatArray:
 def _rows(model: DeepGPRegressor, columns: dict[int, FloatArray]) -> FloatArray | DataFrame:
     """Rows at the training mean except in `columns`, with the model's names if it has any."""
     count = len(next(iter(columns.values())))
-    rows = np.tile(model._x_scaler.mean_, (count, 1))
+    rows = np.tile(model.fitted_.x_scaler.mean_, (count, 1))
     for column, values in columns.items():
         rows[:, column] = values
     return with_names(model, rows)

@@ -58,12 +58,12 @@ def plot_history(model: DeepGPRegressor | History, *, terms: bool = True, ax: Ax
     """
     history = getattr(model, "history_", model)
     if not hasattr(history, "iteration"):
-        raise InputError("plot_history takes a fitted DeepGPRegressor, such as one of an ensemble's members_.")
+        raise InputError("plot_history takes a fitted DeepGPRegressor, or its history_.")
     if not history.iteration:
         raise InputError("the history is empty: no iteration was logged.")
     ax = axes_or_current(ax)
     iterations = np.asarray(history.iteration)
-    name = "objective" if getattr(getattr(model, "_method", None), "predictive_weight", 0.0) else "bound"
+    name = "bound" if getattr(model, "objective_", "bound") == "bound" else "objective"
     ax.plot(iterations, history.bound, color=MEAN, linewidth=2.2, label=name, zorder=4)
     shown = [np.asarray(history.bound)]
     if terms:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 import torch
@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 
 from sodgp.errors import InputError
 from sodgp.estimator.describe import feature_names
+from sodgp.layers.inducing import InducingLayer
 from sodgp.plots.style import ALARM, GREY, POINT, axes_or_current, dots, plain, tidy
 from sodgp.system.arrays import FloatArray
 from sodgp.system.validation import check_predict_data
@@ -54,7 +55,7 @@ def plot_subset(
     chosen, names = subset_inputs(model), feature_names(model)
     # Columns with names must be those of the fit; an array is taken as it is.
     rows = check_predict_data(model, X) if hasattr(X, "columns") else None if X is None else np.asarray(X, np.float64)
-    what = "subset S" if model._method.uses_subset else "inducing inputs"
+    what = "subset S" if model.inference_.uses_subset else "inducing inputs"
     label = f"{what} ({len(chosen):,})"
     if model.n_features_in_ == 1:
         return _over_one_input(ax, chosen[:, 0], None if rows is None else rows[:, 0], label, names[0])
@@ -159,14 +160,18 @@ def relevance(model: DeepGPRegressor, layer: int = 1) -> FloatArray:
 
 def subset_inputs(model: DeepGPRegressor) -> FloatArray:
     """Inputs of the subset, or else the inducing inputs of layer 1, [M, D], in original units."""
-    scaled = model._X_s[0] if model._method.uses_subset else model.model_.layers[0].inducing_inputs
-    values: FloatArray = model._x_scaler.inverse_transform(scaled.detach().double().cpu().numpy())
+    scaled = (
+        model.fitted_.X_s[0]
+        if model.inference_.uses_subset
+        else cast(InducingLayer, model.model_.layers[0]).inducing_inputs
+    )
+    values: FloatArray = model.fitted_.x_scaler.inverse_transform(scaled.detach().double().cpu().numpy())
     return values
 
 
 def subset_labels(model: DeepGPRegressor) -> FloatArray:
     """Targets of the subset, [M, P], in original units; only for a method with a subset."""
-    values: FloatArray = model._y_scaler.inverse_transform(model._y_s[0].detach().double().cpu().numpy())
+    values: FloatArray = model.fitted_.y_scaler.inverse_transform(model.fitted_.y_s[0].detach().double().cpu().numpy())
     return values
 
 

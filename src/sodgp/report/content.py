@@ -17,9 +17,11 @@ from sklearn.utils.validation import check_is_fitted
 
 from sodgp.errors import ConfigurationError, InputError
 from sodgp.estimator.describe import describe, target_names
+from sodgp.estimator.options.names import method_of
+from sodgp.estimator.options.nested import copy_of
 from sodgp.estimator.regressor import DeepGPRegressor
-from sodgp.estimator.several import copy_of, models_of
 from sodgp.evaluation.scores import Evaluation, Score, evaluate, joined, observed
+from sodgp.likelihoods.known_noise import KnownNoise
 from sodgp.report.findings import Finding, find
 from sodgp.report.measures import Column, Importance, columns_of, importance_of, outside_training, shared_rows, take
 from sodgp.system.arrays import FloatArray
@@ -210,7 +212,7 @@ def cross_validated(
     """
     _refuse_others(model)
     check_is_fitted(model)
-    if model.model_.has_known_noise:
+    if isinstance(model.likelihood_, KnownNoise):
         raise ConfigurationError(
             "the model was fitted with noise_variance, which the folds would lack: leave cv out, and evaluate the model"
             " on rows held out."
@@ -229,12 +231,13 @@ def cross_validated(
         callbacks += [] if begin is None else [begin(f"fold {number} of {cv}")]
         # Folds have fewer rows, but are the same model, trained on the same objective; checkpoint and warm start are
         # those of the one fit of the file.
-        same = {"predictive_weight": getattr(model._method, "predictive_weight", None)}
-        same |= {"separate_kernels": model.model_.has_separate_kernels}
-        same |= {"n_members": len(models_of(model))}
-        member = copy_of(model, callbacks=callbacks, checkpoint=None, warm_start=False, **same)
+        asked = method_of(model.inference)
+        left_open = [name for name, value in asked.get_params().items() if value is None]
+        decided = {name: value for name, value in model.inference_.get_params().items() if name in left_open}
+        member = copy_of(model, callbacks=callbacks, checkpoint=None, warm_start=False, n_members=model.n_members_)
+        member.set_params(inference=asked.set_params(**decided))
         with only_whole([member]):
-            member.fit(take(X, train), truth[train, 0] if model._y_is_vector else truth[train])
+            member.fit(take(X, train), truth[train, 0] if model.fitted_.columns.y_is_vector else truth[train])
         steps.append(int(member.n_iter_))
         parts.append(evaluate(member, take(X, test), truth[test], targets=targets or target_names(model)))
         outside[test] = outside_training(member, rows[test])

@@ -212,7 +212,7 @@ def _rows_of(count: int) -> str:
 
 
 def _inputs(report: Report) -> Iterator[Finding]:
-    scaler, count = report.model._x_seen, len(report.evaluation)
+    scaler, count = report.model.fitted_.x_seen, len(report.evaluation)
     inputs = [column for column in report.columns if column.role == "input"]
     constant = [column.name for column, variance in zip(inputs, scaler.var_, strict=True) if variance == 0]
     if constant:

@@ -8,9 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sodgp.estimator.describe import feature_names
+from sodgp.estimator.describe import feature_names, models_of
 from sodgp.estimator.regressor import DeepGPRegressor
-from sodgp.estimator.several import models_of
 from sodgp.evaluation.scores import Evaluation
 from sodgp.plots.inputs import subset_inputs
 from sodgp.system.arrays import FloatArray
@@ -55,8 +54,8 @@ def outside_training(model: DeepGPRegressor, X: FloatArray) -> NDArray[np.bool_]
     was constant in training may not change at all.
     """
     anchors = subset_inputs(model)
-    margin = np.where(model._x_seen.var_ > 0, model._x_seen.scale_, 0.0)
-    tiny = 1e-9 * (1.0 + np.abs(model._x_seen.mean_))
+    margin = np.where(model.fitted_.x_seen.var_ > 0, model.fitted_.x_seen.scale_, 0.0)
+    tiny = 1e-9 * (1.0 + np.abs(model.fitted_.x_seen.mean_))
     low, high = anchors.min(0) - margin - tiny, anchors.max(0) + margin + tiny
     beyond = np.less(X, low) | np.greater(X, high)
     return np.asarray(beyond.any(1))
@@ -65,7 +64,7 @@ def outside_training(model: DeepGPRegressor, X: FloatArray) -> NDArray[np.bool_]
 def columns_of(model: DeepGPRegressor, rows: FloatArray, found: Evaluation) -> list[Column]:
     """Inputs and targets of the evaluated rows."""
     columns = []
-    x, y = model._x_seen, model._y_seen
+    x, y = model.fitted_.x_seen, model.fitted_.y_seen
     groups = (("input", feature_names(model), rows, x), ("target", found.targets, found.y, y))
     for role, names, values, scaler in groups:
         for index, name in enumerate(names):
@@ -101,9 +100,9 @@ def importance_of(model: DeepGPRegressor, X: Any, y: FloatArray, random_state: i
 
 def shared_rows(model: DeepGPRegressor, rows: FloatArray) -> tuple[int, int]:
     """How many rows of the subset, or of all members' subsets, are among these rows, and how many it has."""
-    if not model._method.uses_subset:
+    if not model.inference_.uses_subset:
         return 0, 0
-    scaler = model._x_scaler
+    scaler = model.fitted_.x_scaler
 
     def keys(values: FloatArray) -> set[bytes]:
         return {np.round((row - scaler.mean_) / scaler.scale_, 6).tobytes() for row in values + 0.0}

@@ -105,6 +105,13 @@ class FitResult:
         The bound over more rows than a step sees, for models that are to be compared.
     diagnostics : SamplerDiagnostics or None
         Of a sampler that was not stopped early.
+
+    Examples
+    --------
+    >>> from sodgp.inference.sod import SoD
+    >>> from sodgp.model.architecture import Architecture
+    >>> FitResult(SoD().build(Architecture(1, 1, 5, []), None, torch.Generator()), History()).history.stopped
+    'max_iter'
     """
 
     model: DeepGP
@@ -177,10 +184,9 @@ def fit(inference: Inference, problems: Sequence[Problem], settings: Settings) -
         of_each = [diagnostics] * count
         if diagnostics is not None and count > 1:
             of_each = [diagnostics.of_replicate(index) for index in range(count)]
-        return [
-            FitResult(single.requires_grad_(False).eval(), *rest)
-            for single, *rest in zip(singles, histories, moved, bounds, of_each, strict=True)
-        ]
+        for single in singles:
+            single.requires_grad_(False).eval()
+        return [FitResult(*each) for each in zip(singles, histories, moved, bounds, of_each, strict=True)]
 
     generators, journal = _generators(seeds, settings.device), None
     sampler = inference.sampler

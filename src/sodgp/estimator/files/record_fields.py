@@ -74,8 +74,8 @@ def _encode(name: str, value: Any) -> Any:
         known = next((key for key, cls in _NAMED[name].items() if type(value) is cls), None)
         if known is None:
             raise ModelFileError(
-                f"{name}={value!r:.100} is not a class of sodgp, and a model file holds no code. Keep the estimator with"
-                " pickle or joblib instead. The model stays usable."
+                f"{name}={value!r:.100} is not a class of sodgp, and a model file holds no code. Keep the estimator"
+                " with pickle or joblib instead. The model stays usable."
             )
         return {"name": known, "options": value.get_params()}
     if isinstance(value, Tuning):

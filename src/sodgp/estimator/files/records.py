@@ -43,7 +43,7 @@ from sodgp.estimator.files.record_fields import (
 )
 from sodgp.estimator.fitted import Columns, Fitted
 from sodgp.estimator.options.configuration import Configuration
-from sodgp.estimator.options.names import OF_PREDICTION_ONLY
+from sodgp.estimator.options.names import OF_PREDICTION_ONLY, known_noise
 from sodgp.inference.contract import Inference
 from sodgp.kernels.dense import covariance
 from sodgp.likelihoods.contract import LikelihoodOptions
@@ -52,7 +52,6 @@ from sodgp.model.architecture import Architecture
 from sodgp.model.deep_gp import DeepGP
 from sodgp.system.container import Record, check_destination, read_record, write_record
 from sodgp.system.files import StrPath
-from sodgp.system.parameters import Parameters
 from sodgp.system.validation import resolve_device
 
 if TYPE_CHECKING:
@@ -112,7 +111,7 @@ def to_record(estimator: DeepGPRegressor) -> Record:
         "library_version": sodgp.__version__,
         "estimator": type(estimator).__name__,
         "parameters": encode_parameters(estimator, [int(layer.mean.weight.shape[-2]) for layer in model.layers]),
-        "method": _options_of(fitted.method),
+        "method": fitted.method.get_params(),
         "likelihood": fitted.likelihood.name,
         "input_dim": columns.n_inputs,
         "n_outputs": columns.n_targets,
@@ -139,10 +138,6 @@ def to_record(estimator: DeepGPRegressor) -> Record:
     record = Record(info, tensors)
     _check_reads_back(estimator, record)
     return record
-
-
-def _options_of(method: Inference) -> dict[str, Any]:
-    return method.get_params() if isinstance(method, Parameters) else {}
 
 
 def _model_entry(fitted: Fitted) -> dict[str, Any]:
@@ -199,7 +194,7 @@ def from_record(cls: type[E], record: Record) -> E:
     M, N = whole(info, "size", 1, _MAX_DIMENSION), whole(info, "n_rows", 1, 2**53)
     likelihood = config.likelihood
     if is_known:
-        likelihood = KnownNoise(outlier_probability=likelihood.get_params().get("outlier_probability"))
+        likelihood = known_noise(likelihood)
     elif likelihood.name != likelihood_name:
         refuse("likelihood", "another one than its options say")
     method = _settled(info, config, likelihood, N)
@@ -221,9 +216,7 @@ def from_record(cls: type[E], record: Record) -> E:
     y_is_vector = typed(info, "y_is_vector", bool)
     if y_is_vector and P != 1:
         refuse("y_is_vector", f"true with {P} outputs")
-    columns = Columns(
-        D, P, y_is_vector, decode_names(info, "feature_names", D), decode_names(info, "target_names", P)
-    )
+    columns = Columns(D, P, y_is_vector, decode_names(info, "feature_names", D), decode_names(info, "target_names", P))
     held_out = whole(info, "n_held_out", 0, 2**53)
     bounds, reason = info.get("restart_bounds"), info.get("subset_size_reason")
     members = []
@@ -260,14 +253,12 @@ def from_record(cls: type[E], record: Record) -> E:
 def _settled(info: Mapping[str, Any], config: Configuration, likelihood: LikelihoodOptions, n_rows: int) -> Inference:
     """The method that was trained with: that of the options, with what they left open."""
     method = from_fields("method", type(config.method), typed(info, "method", dict))
-    asked, used = _options_of(config.method), _options_of(method)
+    asked, used = config.method.get_params(), method.get_params()
     for name, value in asked.items():
         if value is not None and value != used[name] and name not in OF_PREDICTION_ONLY:
             refuse(f"method.{name}", "another one than its options say")
     try:
-        settled = method.settled(
-            n_rows=n_rows, n_layers=config.n_layers, kernel=config.kernel, likelihood=likelihood
-        )
+        settled = method.settled(n_rows=n_rows, n_layers=config.n_layers, kernel=config.kernel, likelihood=likelihood)
     except ConfigurationError as error:
         raise ModelFileError(str(error)) from error
     if settled != method:

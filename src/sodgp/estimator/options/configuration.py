@@ -142,7 +142,7 @@ class Configuration:
             device=resolve_device(e.device),
             random_state=e.random_state,
         )
-        check_rules(Combination(e, config.method, config.likelihood, tuning, config.max_iter, knows_noise, resume))
+        check_rules(Combination(e, config, knows_noise, resume))
         return config
 
     def reselection(self) -> Reselection | None:

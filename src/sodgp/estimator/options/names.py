@@ -17,6 +17,7 @@ from sodgp.inference.sghmc import SGHMC
 from sodgp.inference.sod import SoD
 from sodgp.likelihoods import Gaussian, HeavyTailed, Heteroscedastic
 from sodgp.likelihoods.contract import LikelihoodOptions
+from sodgp.likelihoods.known_noise import KnownNoise
 from sodgp.system.parameters import Parameters
 from sodgp.system.validation import check_choice
 
@@ -26,6 +27,7 @@ __all__ = [
     "OBJECTS",
     "OF_PREDICTION_ONLY",
     "checkpoint_of",
+    "known_noise",
     "likelihood_of",
     "method_of",
     "tuning_of",
@@ -49,16 +51,19 @@ def method_of(inference: Any) -> Inference:
     """
     if not isinstance(inference, str | type) and isinstance(inference, Inference):
         return inference
-    _check_name("inference", inference, METHODS)
-    return METHODS[inference]()
+    return METHODS[_checked_name("inference", inference, METHODS)]()
 
 
 def likelihood_of(likelihood: Any) -> LikelihoodOptions:
     """The likelihood that a name stands for, with its defaults; or the object itself."""
     if not isinstance(likelihood, str | type) and isinstance(likelihood, LikelihoodOptions):
         return likelihood
-    _check_name("likelihood", likelihood, LIKELIHOODS)
-    return LIKELIHOODS[likelihood]()
+    return LIKELIHOODS[_checked_name("likelihood", likelihood, LIKELIHOODS)]()
+
+
+def known_noise(likelihood: LikelihoodOptions) -> KnownNoise:
+    """The likelihood of noise variances that are known, with the present options of the plain one."""
+    return KnownNoise(**likelihood.get_params())
 
 
 def tuning_of(tuning: Any) -> Tuning:
@@ -75,10 +80,10 @@ def checkpoint_of(checkpoint: Any) -> Checkpoint | None:
     return Checkpoint(checkpoint)
 
 
-def _check_name(argument: str, value: Any, known: Mapping[str, type[Parameters]]) -> None:
+def _checked_name(argument: str, value: Any, known: Mapping[str, type[Parameters]]) -> str:
     if isinstance(value, str):
         check_choice(argument, value, tuple(known))
-        return
+        return value
     classes = ", ".join(each.__name__ for each in known.values())
     raise ConfigurationError(
         f"{argument}={value!r:.100} is unknown; give one of {', '.join(map(repr, known))}, or an object: {classes}."

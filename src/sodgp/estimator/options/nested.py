@@ -9,7 +9,6 @@ from sklearn.base import BaseEstimator
 from sodgp.errors import ConfigurationError
 from sodgp.estimator.options.names import OBJECTS
 
-
 E = TypeVar("E", bound=BaseEstimator)
 
 
@@ -17,7 +16,14 @@ class NestedParameters(BaseEstimator):
     """`get_params` and `set_params` that reach into arguments which are frozen objects, or names of such."""
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """Names and values of all arguments, with `deep` also those of the objects in them."""
+        """Names and values of all arguments, with `deep` also those of the objects in them.
+
+        Examples
+        --------
+        >>> from sodgp import DeepGPRegressor
+        >>> DeepGPRegressor().get_params()["inference__coupling"]
+        'ancestral'
+        """
         params: dict[str, Any] = super().get_params(deep=deep)
         if deep:
             for name, object_of in OBJECTS.items():
@@ -36,6 +42,12 @@ class NestedParameters(BaseEstimator):
         ------
         ConfigurationError
             For an unknown name within an object, or a bad value there.
+
+        Examples
+        --------
+        >>> from sodgp import DeepGPRegressor
+        >>> DeepGPRegressor().set_params(inference__coupling="joint", max_iter=10).inference.coupling
+        'joint'
         """
         plain: dict[str, Any] = {}
         inside: dict[str, dict[str, Any]] = {}

@@ -12,15 +12,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
+from sklearn.base import BaseEstimator
 
 from sodgp.errors import ConfigurationError
-from sodgp.estimator.options.tuning import Tuning
 from sodgp.inference.contract import Inference
-from sodgp.likelihoods.contract import LikelihoodOptions
 from sodgp.likelihoods.known_noise import KnownNoise
 
 if TYPE_CHECKING:
-    from sodgp.estimator.regressor import DeepGPRegressor
+    from sodgp.estimator.options.configuration import Configuration
 
 __all__ = ["RULES", "Combination", "Rule", "check_rules", "check_several_models"]
 
@@ -32,20 +31,22 @@ class Combination:
     Parameters
     ----------
     estimator : DeepGPRegressor
-    method, likelihood, tuning
-        What its arguments stand for.
-    max_iter : int
+        With the arguments as the user gave them.
+    config : Configuration
+        What they stand for.
     knows_noise, resume : bool
         Whether `fit` gets noise variances, and whether it continues from a checkpoint.
     """
 
-    estimator: DeepGPRegressor
-    method: Inference
-    likelihood: LikelihoodOptions
-    tuning: Tuning
-    max_iter: int
+    estimator: BaseEstimator
+    config: Configuration
     knows_noise: bool = False
     resume: bool = False
+
+    @property
+    def method(self) -> Inference:
+        """The inference method."""
+        return self.config.method
 
 
 class Rule(NamedTuple):
@@ -92,9 +93,9 @@ def _unused_message(c: Combination) -> str:
 
 def _objection(c: Combination) -> str | None:
     """What the method itself says against the other arguments."""
-    likelihood = KnownNoise() if c.knows_noise else c.likelihood
+    likelihood = KnownNoise() if c.knows_noise else c.config.likelihood
     try:
-        c.method.settled(n_rows=1, n_layers=c.estimator.n_layers, kernel=c.estimator.kernel, likelihood=likelihood)
+        c.method.settled(n_rows=1, n_layers=c.config.n_layers, kernel=c.config.kernel, likelihood=likelihood)
     except ConfigurationError as error:
         return f"noise_variance is known noise for every row: {error}" if c.knows_noise else str(error)
     return None
@@ -103,17 +104,17 @@ def _objection(c: Combination) -> str | None:
 def _more_than_one_fit(c: Combination) -> tuple[str, object, object] | None:
     """Name, value and default of an argument that is about one model only, and is not at its default."""
     alone = {"n_restarts": 1, "warm_start": False, "validation_fraction": None}
-    return next(((n, getattr(c.estimator, n), d) for n, d in alone.items() if getattr(c.estimator, n) != d), None)
+    return next(((n, getattr(c.config, n), d) for n, d in alone.items() if getattr(c.config, n) != d), None)
 
 
 def _members_message(c: Combination) -> str:
     name, value, default = _more_than_one_fit(c) or ("", None, None)
-    return f"n_members={c.estimator.n_members} and {name}={value!r} do not go together; leave {name} at {default!r}."
+    return f"n_members={c.config.n_members} and {name}={value!r} do not go together; leave {name} at {default!r}."
 
 
 def _count(c: Combination) -> int:
-    """Models that the user asks for by number."""
-    return max(c.estimator.n_members or 1, c.estimator.n_restarts)
+    """Models of a fit."""
+    return c.config.n_members * c.config.n_restarts
 
 
 def _reselections(c: Combination) -> int:
@@ -121,16 +122,21 @@ def _reselections(c: Combination) -> int:
     return c.method.reselect_every or 0
 
 
+def _entries(c: Combination) -> int:
+    """Widths in a list of them."""
+    return len(c.config.hidden_width) if isinstance(c.config.hidden_width, list) else 0
+
+
 RULES: Final = (
     Rule("an argument that the method does not use", lambda c: _unused(c) is not None, _unused_message),
     Rule(
         "compile with a sampler",
-        lambda c: c.tuning.compile and c.method.sampler is not None,
+        lambda c: c.config.compile and c.method.sampler is not None,
         lambda c: f"compile=True has no meaning for inference={c.method.name!r}; leave it at False.",
     ),
     Rule(
         "warm_start with a method that begins anew",
-        lambda c: c.estimator.warm_start and not c.method.can_warm_start,
+        lambda c: c.config.warm_start and not c.method.can_warm_start,
         lambda c: (
             f"warm_start=True has no meaning for inference={c.method.name!r}, whose parameters belong to the rows or"
             " chains of one fit; use 'sod' or 'dsvi', or warm_start=False."
@@ -138,25 +144,25 @@ RULES: Final = (
     ),
     Rule(
         "warm_start with noise that varies",
-        lambda c: c.estimator.warm_start and not c.likelihood.is_plain,
+        lambda c: c.config.warm_start and not c.config.likelihood.is_plain,
         lambda c: "warm_start=True does not carry noise that varies: use likelihood='gaussian'.",
     ),
     Rule(
         "warm_start with n_restarts",
-        lambda c: c.estimator.warm_start and c.estimator.n_restarts > 1,
+        lambda c: c.config.warm_start and c.config.n_restarts > 1,
         lambda c: (
-            f"warm_start=True continues one fit, and n_restarts={c.estimator.n_restarts} begins several anew; use one"
+            f"warm_start=True continues one fit, and n_restarts={c.config.n_restarts} begins several anew; use one"
             " of the two."
         ),
     ),
     Rule(
         "n_members with what is about one model",
-        lambda c: (c.estimator.n_members or 1) > 1 and _more_than_one_fit(c) is not None,
+        lambda c: c.config.n_members > 1 and _more_than_one_fit(c) is not None,
         _members_message,
     ),
     Rule(
         "validation_fraction with n_restarts",
-        lambda c: c.estimator.validation_fraction is not None and c.estimator.n_restarts > 1,
+        lambda c: c.config.validation_fraction is not None and c.config.n_restarts > 1,
         lambda c: (
             "validation_fraction is for single fits, not for n_restarts, whose models train in one program; leave it at"
             " None."
@@ -166,44 +172,41 @@ RULES: Final = (
         "several models, a checkpoint and no seed",
         lambda c: (
             _count(c) > 1
-            and c.estimator.checkpoint is not None
-            and not isinstance(c.estimator.random_state, int | np.integer)
+            and c.config.checkpoint_folder is not None
+            and not isinstance(c.config.random_state, int | np.integer)
         ),
-        lambda c: _SEEDS.format(c.estimator.random_state),
+        lambda c: _SEEDS.format(c.config.random_state),
     ),
     Rule(
         "a subset that never moves",
-        lambda c: _reselections(c) > c.max_iter // 2,
+        lambda c: _reselections(c) > c.config.max_iter // 2,
         lambda c: (
-            f"reselect_every={_reselections(c)} never happens: subsets move in the first half of max_iter={c.max_iter}"
-            f" only; use at most {c.max_iter // 2}."
+            f"reselect_every={_reselections(c)} never happens: subsets move in the first half of max_iter="
+            f"{c.config.max_iter} only; use at most {c.config.max_iter // 2}."
         ),
     ),
     Rule(
         "one width for each hidden layer",
+        lambda c: isinstance(c.config.hidden_width, list) and _entries(c) != c.config.n_layers - 1,
         lambda c: (
-            isinstance(c.estimator.hidden_width, list | tuple)
-            and len(c.estimator.hidden_width) != c.estimator.n_layers - 1
-        ),
-        lambda c: (
-            f"hidden_width={c.estimator.hidden_width!r} has {len(c.estimator.hidden_width)} entries, but n_layers="
-            f"{c.estimator.n_layers} has {c.estimator.n_layers - 1} hidden layers."
+            f"hidden_width={c.config.hidden_width!r} has {_entries(c)} entries, but n_layers="
+            f"{c.config.n_layers} has {c.config.n_layers - 1} hidden layers."
         ),
     ),
     Rule(
         "noise_variance with a likelihood that learns the noise",
-        lambda c: c.knows_noise and not c.likelihood.is_plain,
-        lambda c: f"noise_variance is known noise, and likelihood={c.likelihood.name!r} learns it: use one.",
+        lambda c: c.knows_noise and not c.config.likelihood.is_plain,
+        lambda c: f"noise_variance is known noise, and likelihood={c.config.likelihood.name!r} learns it: use one.",
     ),
     Rule(
         "noise_variance with validation_fraction",
-        lambda c: c.knows_noise and c.estimator.validation_fraction is not None,
+        lambda c: c.knows_noise and c.config.validation_fraction is not None,
         lambda c: "validation_fraction and noise_variance do not go together; leave one out.",
     ),
     Rule("what the method objects to", lambda c: _objection(c) is not None, lambda c: _objection(c) or ""),
     Rule(
         "resume without a folder",
-        lambda c: c.resume and c.estimator.checkpoint is None,
+        lambda c: c.resume and c.config.checkpoint_folder is None,
         lambda c: "resume=True needs a folder to resume from: set checkpoint='folder'.",
     ),
 )
