@@ -57,6 +57,7 @@ STRANGE: list[Any] = [
     {"selector": "kmeans", "options": {}},
     {"described": {"2": {"type": "rbf"}}},
     {"initialization": {}},
+    {"name": "sod", "options": {}},
     {"auto": {}},
 ]
 
@@ -207,7 +208,8 @@ def signed(info: dict[str, Any], tensors: dict[str, torch.Tensor]) -> bytes:
     """A file with these contents whose checksum fits."""
     info = {name: value for name, value in info.items() if name != "sha256"}
     tensors = {name: tensor.contiguous() for name, tensor in tensors.items()}
-    return _joined({"sha256": io._checksum(info, tensors), **info}, tensors)
+    checksum = io._checksum(info, tensors)
+    return _joined({"sha256": checksum, **info}, tensors)
 
 
 def _joined(info: dict[str, Any], tensors: dict[str, torch.Tensor]) -> bytes:
@@ -228,7 +230,8 @@ def _strange(rng: Rng, info: dict[str, Any]) -> dict[str, Any]:
 
     walk(info)
     # Half of the time at the top or among the parameters: long histories must not draw all the fire.
-    near = [(node, key) for node, key in places if node is info or node is info.get("parameters")]
+    top = (info, info.get("parameters"), info.get("method"))
+    near = [(node, key) for node, key in places if any(node is one for one in top)]
     pool = near if rng.random() < 0.5 and near else places
     node, key = pool[rng.integers(len(pool))]
     value, kind = node[key], rng.integers(6)
