@@ -1,4 +1,4 @@
-"""How far the members of ``"thorough"`` should be drawn in, on validation rows: ``python -m benchmarks.spreads``.
+"""How far the members of ``"thorough"`` should be shrunk towards their means, on validation rows: ``python -m benchmarks.spreads``.
 
 One fit of all members to every split, scored in mixtures of two to four of them with many values of `member_spread`:
 training knows nothing of it.
@@ -28,7 +28,7 @@ from sodgp.system.validation import resolve_device
 
 _RESULTS = Path(__file__).parent / "results" / "spreads.json"
 SPREADS = tuple(round(0.7 + 0.02 * step, 2) for step in range(16))
-# Scoring more of the rows that were held out from a large table would tell nothing new.
+# Scoring more of the rows that were held out from a large table would say nothing new.
 MAX_ROWS = 1500
 SCORES = ("nlpp", "crps", "coverage_50", "coverage_80", "coverage_90", "coverage_95")
 

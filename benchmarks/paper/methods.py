@@ -55,7 +55,7 @@ def compute(
         Results folder, in which a fit of ours keeps checkpoints while it runs, and continues from those of a run that
         was stopped; None for no checkpoints. They stay until `benchmarks.paper.unfinished.forget`.
     report : function (iteration, last iteration)
-        Told how far training is.
+        Called with how far training is.
 
     Returns
     -------

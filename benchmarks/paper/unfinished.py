@@ -1,4 +1,4 @@
-"""Fits that were stopped half-way: their checkpoints stand beside the cells until these are written."""
+"""Fits that were stopped half-way: their checkpoints are kept until the cells are written."""
 
 from __future__ import annotations
 
