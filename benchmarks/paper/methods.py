@@ -88,7 +88,7 @@ def compute(
         except CheckpointError as error:
             if not is_begun:
                 raise
-            # Another processor may choose another subset.
+            # Another machine may choose another subset.
             warnings.warn(f"{keys[0]} begins anew: {error}", CheckpointWarning, stacklevel=2)
             discard(checkpoints)
             return _ours(request, keys, data, changes, history_every, report)
