@@ -15,8 +15,8 @@ from benchmarks.paper.machine import origin
 from benchmarks.records import estimator_of
 from sodgp.data import load, paper_split
 from sodgp.errors import NumericalError
-from sodgp.estimator.many import fit_replicates
 from sodgp.estimator.describe import models_of
+from sodgp.estimator.many import fit_replicates
 from sodgp.predictive import metrics
 from sodgp.predictive.mixture import GaussianMixture
 from sodgp.system.validation import resolve_device

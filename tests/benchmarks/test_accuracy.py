@@ -10,9 +10,9 @@ from benchmarks.accuracy.cells import Cell, compute, finished, parts, store
 from benchmarks.accuracy.report import markdown
 from benchmarks.accuracy.variants import VARIANTS, Variant
 
+from sodgp import SoD
 from sodgp.data import DataSet, paper_split
 from sodgp.errors import NumericalError
-from sodgp import SoD
 
 
 @pytest.fixture
