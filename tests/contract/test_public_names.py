@@ -44,7 +44,7 @@ MODULES = (
     "sodgp.selectors.auto",
     "sodgp.training.history",
     "sodgp.training.run",
-    "sodgp.training.schedule",
+    "sodgp.training.steps",
     "sodgp.training.stacking",
 )
 if importlib.util.find_spec("botorch") is not None:

@@ -20,7 +20,7 @@ from sodgp.training.loop import train
 from sodgp.training.run import Problem, Settings, fit
 from sodgp.training.sampling.posterior import collect, fit_by_sampling, keep
 from sodgp.training.sampling.step import SamplingStep
-from sodgp.training.schedule import Schedule
+from sodgp.training.steps import Schedule
 
 
 def generator(seed):

@@ -12,8 +12,7 @@ from sodgp.linalg.cholesky import Climbs, Jitter, cholesky, counting
 from sodgp.training.history import History
 from sodgp.training.loop import train
 from sodgp.training.sampling.step import SamplingStep
-from sodgp.training.schedule import Schedule
-from sodgp.training.steps import EagerStep, GuardedAdam
+from sodgp.training.steps import EagerStep, GuardedAdam, Schedule
 
 RNG = np.random.default_rng(0)
 X = RNG.standard_normal((30, 3))

@@ -7,8 +7,7 @@ from torch import nn
 from sodgp.errors import ConfigurationError, NumericalError
 from sodgp.training.history import History
 from sodgp.training.loop import train
-from sodgp.training.schedule import Schedule
-from sodgp.training.steps import EagerStep
+from sodgp.training.steps import EagerStep, Schedule
 
 
 class Line(nn.Module):

@@ -153,7 +153,6 @@ OPTIONS: Final[dict[str, Option]] = {
         SIZE, "Rows M of the subset (inducing points); auto grows it as the data need", "100, or by --effort"
     ),
     "subset": Option(TEXT, f"How its rows are chosen: {', '.join(SUBSETS)}", "kmeans", choices=SUBSETS),
-    "reselect_every": Option(INTEGER, "Steps between two choices of the subset (sod)", "one choice", place=_METHOD),
     "parameterization": Option(
         TEXT, "Family of q(F_S): whitened or paper (sod)", "whitened", choices=("whitened", "paper"), place=_METHOD
     ),

@@ -121,7 +121,7 @@ def _configurations(
     if len(estimators) == 1:
         return configs
     # What is done before training may differ: the program sees the rows of the subset, not how they were chosen.
-    free = {"random_state", "subset"} if configs[0].method.reselect_every is None else {"random_state"}
+    free = {"random_state", "subset"}
     options = [{k: v for k, v in e.get_params(deep=False).items() if k not in free} for e in estimators]
     options = [o | {name: object_of(o[name]) for name, object_of in OBJECTS.items()} for o in options]
     different = sorted({k for o in options for k, v in o.items() if v is not options[0][k] and v != options[0][k]})

@@ -75,17 +75,14 @@ class Prepared:
 
     def fitted(self, result: FitResult, *, seed: int | None = None) -> Fitted:
         """The state of an estimator after training; `seed` is that of a member."""
-        data, chosen, moved = self.problem.data, self.problem.chosen, result.moved_subset
-        X_s, y_s = data.X_s, data.y_s
-        if moved is not None:
-            chosen, X_s, y_s = moved
+        data, chosen = self.problem.data, self.problem.chosen
         return Fitted(
             model=result.model,
             method=self.method,
             likelihood=self.likelihood,
             columns=self.columns,
-            X_s=X_s.unsqueeze(0),
-            y_s=y_s.unsqueeze(0),
+            X_s=data.X_s.unsqueeze(0),
+            y_s=data.y_s.unsqueeze(0),
             **self.scalers._asdict(),
             predict_seed=self.predict_seed,
             history=result.history,
@@ -206,7 +203,6 @@ def prepare(
         device=config.device,
         callbacks=config.callbacks,
         compile=config.compile,
-        reselection=config.reselection(),
         max_seconds=config.max_seconds,
         checkpoint=None if plan is None else replace(plan, seeds=seeds),
         held_out=held,

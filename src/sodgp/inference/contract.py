@@ -195,11 +195,6 @@ class Inference(Protocol):
         ...
 
     @property
-    def reselect_every(self) -> int | None:
-        """Steps between two choices of the subset; None keeps the first."""
-        ...
-
-    @property
     def sampler(self) -> Sampler | None:
         """The method as a sampler; None where parameters are optimised."""
         ...

@@ -76,7 +76,6 @@ class InducingMethod(Parameters):
     can_warm_start: ClassVar[bool] = False
     # Prepared or not, every chunk of rows costs the same.
     prepares_once: ClassVar[bool] = True
-    reselect_every: ClassVar[None] = None
 
     @property
     def objective(self) -> str:

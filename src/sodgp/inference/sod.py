@@ -31,7 +31,7 @@ from sodgp.linalg.draws import Draws, FreshDraws
 from sodgp.model.architecture import Architecture
 from sodgp.model.deep_gp import DeepGP
 from sodgp.system import parameters
-from sodgp.system.validation import check_choice, check_flag, check_integer, check_positive, check_share
+from sodgp.system.validation import check_choice, check_flag, check_positive, check_share
 
 __all__ = ["MANY_ROWS", "SoD"]
 
@@ -72,15 +72,12 @@ class SoD(parameters.Parameters):
     separate_kernels : bool or None
         With several layers: a kernel for each output of the first layer, in place of one for all of them. More accurate
         where there are rows enough, and about as expensive as one more layer. None is True with 500 rows or more to
-        train on, unless `parameterization` or `reselect_every` ask for one kernel or the kernel is not a name.
+        train on, unless `parameterization` is the paper's or the kernel is not a name.
     predictive_weight : float or None
         Weight gamma of the log predictive density in place of the expected log density, for the rest (see
         `RowLikelihood.objective` in `sodgp.likelihoods.contract`). Above 0 the sum is no lower bound of the evidence
         any more, but what is scored: the density of unseen rows. The subset's labels are inside q_hat already, and keep
         the expected log density. None is 1 with several layers and 500 rows or more to train on, else 0.
-    reselect_every : int or None
-        Choose S anew after every so many steps, with the kernel that layer 1 has learned, and carry q(F_S) over; in the
-        second half of training the subset stays. None keeps the first subset.
     member_spread : float or None
         With several members: the factor by which the distribution of each is shrunk towards its mean before they are
         mixed. 1 is the plain mixture, which is too wide: it adds their disagreement, while their common mean errs less
@@ -104,7 +101,6 @@ class SoD(parameters.Parameters):
     tie_label_noise: bool = True
     separate_kernels: bool | None = None
     predictive_weight: float | None = None
-    reselect_every: int | None = None
     member_spread: float | None = None
 
     name: ClassVar[str] = "sod"
@@ -119,14 +115,12 @@ class SoD(parameters.Parameters):
         check_flag("tie_label_noise", self.tie_label_noise)
         if self.predictive_weight is not None:
             check_share("predictive_weight", self.predictive_weight)
-        if self.reselect_every is not None:
-            check_integer("reselect_every", self.reselect_every, minimum=1)
         if self.member_spread is not None and not 0.1 <= check_positive("member_spread", self.member_spread) <= 10.0:
             raise ConfigurationError(
                 f"member_spread={self.member_spread!r} must be from 0.1 to 10; 1 leaves the members as they are."
             )
         if self.separate_kernels is not None and check_flag("separate_kernels", self.separate_kernels):
-            self._check_goes_with("separate_kernels=True", parameterization="whitened", reselect_every=None)
+            self._check_goes_with("separate_kernels=True", parameterization="whitened")
 
     def _check_goes_with(self, what: str, **needed: object) -> None:
         for name, value in needed.items():
@@ -145,8 +139,8 @@ class SoD(parameters.Parameters):
         return self.coupling != "marginal"
 
     def supports(self, likelihood: LikelihoodOptions) -> bool:
-        """Every likelihood; those whose noise differs from row to row with tied label noise and a subset that stays."""
-        return likelihood.is_plain or (self.tie_label_noise and self.reselect_every is None)
+        """Every likelihood; those whose noise differs from row to row with tied label noise."""
+        return likelihood.is_plain or self.tie_label_noise
 
     def settled(
         self,
@@ -159,13 +153,13 @@ class SoD(parameters.Parameters):
     ) -> SoD:
         """The method with `separate_kernels` and `predictive_weight` decided by the number of rows."""
         if not self.supports(likelihood):
-            self._check_goes_with(f"likelihood={likelihood.name!r}", tie_label_noise=True, reselect_every=None)
+            self._check_goes_with(f"likelihood={likelihood.name!r}", tie_label_noise=True)
         if self.separate_kernels and n_layers == 1:
             raise ConfigurationError("separate_kernels=True is about hidden layers: use n_layers=2 or more.")
         many = n_rows >= MANY_ROWS and n_layers > 1
         separate, weight = self.separate_kernels, self.predictive_weight
         if separate is None:
-            allowed = n_layers > 1 and self.parameterization == "whitened" and self.reselect_every is None
+            allowed = n_layers > 1 and self.parameterization == "whitened"
             # A kernel given as code may not be made for all outputs; a fit that is continued has its kernels.
             wanted = many and isinstance(kernel, str) if previous is None else previous.has_separate_kernels
             separate = allowed and wanted

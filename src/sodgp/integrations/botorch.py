@@ -341,10 +341,7 @@ class DeepGPModel(Model):
         for child in children:
             child.set_params(subset_size=size, n_restarts=1, **shared)
             if warm:
-                # A short refit does not move the subset.
                 child.set_params(warm_start=True, max_iter=self.refit_iter)
-                if method.reselect_every is not None:
-                    child.set_params(inference__reselect_every=None)
             if warm or len(parents) > 1:
                 child.set_params(validation_fraction=None)
         if len(children) == 1:

@@ -2,9 +2,8 @@
 
 The jitter is relative to the mean of the diagonal by default, and raised in steps only where a factorisation fails.
 
-A perturbed factor is written L (I + E) with E lower triangular. Products with L, L' and L^-1 (see
-`sodgp.linalg.products`) give the gradient of E directly, without a product by L or its inverse of their own, and one
-function at the end turns it into that of K::
+A perturbed factor is written L (I + E) with E lower triangular. Products with L, L' and L^-1 give the gradient of E
+directly, without a product by L or its inverse of their own, and one function at the end turns it into that of K::
 
     grad_K = sym(L^-T P(grad_E) L^-1),    P = lower triangle with half the diagonal
 
@@ -23,18 +22,9 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from sodgp.errors import CholeskyError
 from sodgp.linalg.context import Context
 from sodgp.linalg.cuda.factor import factor_pair, fits
-from sodgp.linalg.products import (
-    FactorLogDet,
-    FactorSolve,
-    FactorTimes,
-    FactorTransposeTimes,
-    InverseNorm,
-    inverse_triangular,
-    log_diagonal,
-)
+from sodgp.linalg.failure import failure
 
 __all__ = ["Factor", "Jitter", "cholesky", "factorise", "inverse_triangular", "log_diagonal"]
 
@@ -137,6 +127,17 @@ def draw_root(covariance: Float[Tensor, "*batch N N"], *, layer: int, what: str,
     return root.to(covariance.dtype)
 
 
+def log_diagonal(L: Float[Tensor, "*batch M M"]) -> Float[Tensor, "*batch"]:
+    """Sum of log |L_ii|: half the log determinant of L L'. The sign of the diagonal is free."""
+    return L.diagonal(dim1=-2, dim2=-1).abs().log().sum(-1)
+
+
+def inverse_triangular(L: Float[Tensor, "*batch M M"]) -> Float[Tensor, "*batch M M"]:
+    """L^-1 of a lower-triangular L."""
+    eye = torch.eye(L.shape[-1], dtype=L.dtype, device=L.device)
+    return torch.linalg.solve_triangular(L, eye.expand_as(L), upper=False)
+
+
 def with_jitter(K: Tensor, jitter: Jitter) -> Tensor:
     """K + jitter I."""
     if not jitter.amount:
@@ -159,7 +160,7 @@ def climb(K: Tensor, jitter: Jitter, layer: int | None, what: str) -> Tensor:
     while bool((info > 0).any()):
         step += 1
         if step > jitter.steps or not jitter.amount:
-            raise _failure(K.detach(), info, jitter, layer, what)
+            raise failure(K.detach(), info, jitter.amount * 10.0**jitter.steps, layer, what)
         scale = K.detach().diagonal(dim1=-2, dim2=-1).mean(-1)[..., None, None] if jitter.relative else 1.0
         # A matrix that an earlier step rescued keeps what that step gave it.
         climbed = torch.where(info > 0, step, climbed)
@@ -169,31 +170,6 @@ def climb(K: Tensor, jitter: Jitter, layer: int | None, what: str) -> Tensor:
     if step and counter is not None:
         counter.count += int((climbed > 0).sum())
     return L
-
-
-def _failure(K: Tensor, info: Tensor, jitter: Jitter, layer: int | None, what: str) -> CholeskyError:
-    sample = int(torch.nonzero(info.flatten() > 0)[0, 0])
-    matrix = K.reshape(-1, *K.shape[-2:])[sample]
-    place = f"layer {layer}, " if layer is not None else ""
-    if not bool(torch.isfinite(matrix).all()):
-        condition, cause = float("nan"), "it holds NaN or infinite values: a parameter or an input has diverged"
-    else:
-        eigenvalues = torch.linalg.eigvalsh(matrix.double())
-        largest, smallest = float(eigenvalues[-1]), float(eigenvalues[0])
-        condition = largest / smallest if smallest > 0 else float("inf")
-        cause = (
-            f"condition about {condition:.1e}, smallest eigenvalue {smallest:.1e}: rows of the subset are (nearly)"
-            " equal in this layer, or the lengthscale has grown far beyond the data"
-        )
-    top = jitter.amount * 10.0**jitter.steps
-    wider = "dtype='float64', " if K.dtype == torch.float32 else ""
-    return CholeskyError(
-        f"{what} of {place}sample {sample} could not be factorised with jitter up to {top:.0e}; {cause}."
-        f" Try {wider}a smaller learning_rate, a smaller subset_size, or hidden_mean='linear'.",
-        layer=layer,
-        sample=sample,
-        condition=condition,
-    )
 
 
 class Factor:
@@ -238,23 +214,23 @@ class Factor:
 
     def times(self, X: Float[Tensor, "*x M N"]) -> Float[Tensor, "*out M N"]:
         """L X."""
-        return FactorTimes.apply(self.E, self.value, X)
+        return _Product.apply(self.E, self.value, X, "times")
 
     def transpose_times(self, X: Float[Tensor, "*x M N"]) -> Float[Tensor, "*out M N"]:
         """L' X."""
-        return FactorTransposeTimes.apply(self.E, self.value, X)
+        return _Product.apply(self.E, self.value.mT, X, "transposed")
 
     def solve(self, X: Float[Tensor, "*x M N"]) -> Float[Tensor, "*out M N"]:
         """L^-1 X."""
-        return FactorSolve.apply(self.E, self.inverse_value, X)
+        return _Product.apply(self.E, self.inverse_value, X, "inverse")
 
     def log_det(self) -> Float[Tensor, "*batch"]:
         """Sum of log L_ii: half the log determinant of K, [...]."""
-        return FactorLogDet.apply(self.E, self.value)
+        return _LogDet.apply(self.E, self.value)
 
     def inverse_norm(self) -> Float[Tensor, "*batch"]:
         """|L^-1|^2 = tr(K^-1), [...]."""
-        return InverseNorm.apply(self.E, self.inverse_value)
+        return _InverseNorm.apply(self.E, self.inverse_value)
 
 
 def factorise(
@@ -336,3 +312,57 @@ class _RevealInverse(torch.autograd.Function):
     def backward(ctx: Context, grad: Tensor) -> tuple[Tensor, None]:
         (L_inv,) = ctx.saved_tensors
         return -grad @ L_inv.mT, None
+
+
+class _Product(torch.autograd.Function):
+    """Y = T X where T is L ("times"), L' ("transposed") or L^-1 ("inverse"): dY = L E X, E' Y or -E Y."""
+
+    @staticmethod
+    def forward(ctx: Context, E: Tensor, T: Tensor, X: Tensor, kind: str) -> Tensor:
+        Y = T @ X
+        ctx.save_for_backward(T, X if kind == "times" else Y)
+        ctx.shape, ctx.kind = X.shape, kind
+        return Y
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Context, grad: Tensor) -> tuple[Tensor, None, Tensor, None]:
+        T, kept = ctx.saved_tensors
+        grad_X = T.mT @ grad
+        if ctx.kind == "times":
+            grad_E = grad_X @ kept.mT
+        elif ctx.kind == "transposed":
+            grad_E = kept @ grad.mT
+        else:
+            grad_E = -(grad @ kept.mT)
+        return grad_E.sum_to_size(T.shape), None, grad_X.sum_to_size(ctx.shape), None
+
+
+class _LogDet(torch.autograd.Function):
+    """Sum of log L_ii: its gradient in E is the identity."""
+
+    @staticmethod
+    def forward(ctx: Context, E: Tensor, L: Tensor) -> Tensor:
+        ctx.save_for_backward(L)
+        return log_diagonal(L)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Context, grad: Tensor) -> tuple[Tensor, None]:
+        (L,) = ctx.saved_tensors
+        return grad[..., None, None] * torch.eye(L.shape[-1], dtype=grad.dtype, device=grad.device), None
+
+
+class _InverseNorm(torch.autograd.Function):
+    """|L^-1|^2: d = -2 tr(L^-1 L^-T E')."""
+
+    @staticmethod
+    def forward(ctx: Context, E: Tensor, L_inv: Tensor) -> Tensor:
+        ctx.save_for_backward(L_inv)
+        return L_inv.square().sum((-2, -1))
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Context, grad: Tensor) -> tuple[Tensor, None]:
+        (L_inv,) = ctx.saved_tensors
+        return (-2.0 * grad)[..., None, None] * (L_inv @ L_inv.mT), None

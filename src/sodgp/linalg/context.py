@@ -16,6 +16,7 @@ if TYPE_CHECKING:
         needs_input_grad: tuple[bool, ...]
         shape: Size
         shapes: tuple[Size, ...]
+        kind: str
 
         def save_for_backward(self, *tensors: Tensor) -> None:
             """Keep tensors for `backward`."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sodgp.errors import InputError
-from sodgp.plots.style import CYCLE, GREY, MEAN, axes_or_current, tidy
+from sodgp.plots.style import CYCLE, MEAN, axes_or_current, tidy
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -71,8 +71,6 @@ def plot_history(model: DeepGPRegressor | History, *, terms: bool = True, ax: Ax
             colour, dashes = CYCLE[number % len(CYCLE)], _DASHES[number % len(_DASHES)]
             ax.plot(iterations, values, dashes, color=colour, linewidth=1.3, zorder=3, label=_label(name))
             shown.append(np.asarray(values))
-    for entry in history.reselections:
-        ax.axvline(entry["iteration"], color=GREY, linewidth=0.8, linestyle=":", zorder=1)
     late = [values[iterations >= _SHOWN_FROM * iterations[-1]] for values in shown]
     # The deep spike of a single bad batch may leave the picture.
     low, high = min(np.quantile(values, 0.1) for values in late), max(values.max() for values in late)

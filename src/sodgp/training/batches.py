@@ -34,10 +34,11 @@ class Batcher:
 
     def __init__(self, data: TrainingSet, batch_rows: int, generators: Sequence[torch.Generator]) -> None:
         self.data = data
-        self.batch_rows = min(batch_rows, data.n_rest)
+        self.n_rest = data.n_rest
+        self.batch_rows = min(batch_rows, self.n_rest)
         self.generators = generators
-        self.scale = data.n_rest / self.batch_rows if self.batch_rows else 0.0
-        self.is_full = self.batch_rows == data.n_rest
+        self.scale = self.n_rest / self.batch_rows if self.batch_rows else 0.0
+        self.is_full = self.batch_rows == self.n_rest
         shape = (*data.X_r.shape[:-2], self.batch_rows)
         self._rows = torch.zeros(shape, dtype=torch.int64, device=data.X_r.device)
         self.order: Tensor | None = None
@@ -47,8 +48,8 @@ class Batcher:
         """Choose the rows of the next batch; a pass's last, incomplete batch is dropped."""
         if self.is_full:
             return
-        if self.order is None or self.position + self.batch_rows > self.data.n_rest:
-            orders = [torch.randperm(self.data.n_rest, generator=generator) for generator in self.generators]
+        if self.order is None or self.position + self.batch_rows > self.n_rest:
+            orders = [torch.randperm(self.n_rest, generator=generator) for generator in self.generators]
             order = torch.stack(orders) if self.data.X_r.dim() > 2 else orders[0]
             self.order, self.position = order.to(self._rows.device), 0
         start, self.position = self.position, self.position + self.batch_rows
@@ -63,10 +64,6 @@ class Batcher:
             parts = [t.gather(-2, index.expand(*index.shape[:-1], t.shape[-1])) for t in parts]
         X_s, y_s, X_b, y_b, *precision = (t.unsqueeze(-3) for t in (data.X_s, data.y_s, *parts))
         return Batch(X_s, y_s, X_b, y_b, self.scale, *precision)
-
-    def restart(self) -> None:
-        """Begin a new pass with the next batch: rows have moved, in place, between subset and rest."""
-        self.order = None
 
     def resume(self, order: Tensor | None, position: int) -> None:
         """Go on in a pass through the rows in this order, after so many of them; None begins a new pass."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
 
 from torch import nn
 
@@ -72,9 +71,6 @@ class History:
         step.
     stopped : str
         Why training ended: ``"max_iter"``, ``"max_minutes"``, ``"callback"``, ``"interrupted"`` or ``"failed"``.
-    reselections : list of dict
-        One for each time that the subset was chosen anew: ``iteration``, ``bound_before``, ``bound_after``,
-        ``n_changed`` (rows) and ``variant`` (see `sodgp.inference.sod_transfer.carried`; empty where nothing changed).
     jitter_climbs : int
         Covariance matrices that could be factorised with more jitter only.
     bad_gradients : int
@@ -97,7 +93,6 @@ class History:
     seconds: list[float] = field(default_factory=list)
     rollbacks: int = 0
     stopped: str = "max_iter"
-    reselections: list[dict[str, Any]] = field(default_factory=list)
     jitter_climbs: int = 0
     bad_gradients: int = 0
     validation: list[float] = field(default_factory=list)

@@ -18,8 +18,7 @@ from sodgp.inference.contract import Terms
 from sodgp.linalg.cholesky import Climbs, counting
 from sodgp.system.interrupts import deferred_interrupt
 from sodgp.training.history import Callback, History, TrainingState
-from sodgp.training.schedule import Schedule
-from sodgp.training.steps import GuardedAdam, Snapshot, Step
+from sodgp.training.steps import GuardedAdam, Schedule, Snapshot, Step
 
 
 @dataclass
@@ -91,18 +90,6 @@ class Journal(Protocol):
         ...
 
 
-class Change(Protocol):
-    """Something that changes model and data between two iterations, in place."""
-
-    def is_due(self, iteration: int) -> bool:
-        """Whether to change after this iteration."""
-        ...
-
-    def __call__(self, iteration: int, step: Step, histories: Sequence[History]) -> None:
-        """Change parameters, optimiser state and data, and say so in the histories."""
-        ...
-
-
 def train(
     step: Step,
     model: nn.Module,
@@ -110,7 +97,6 @@ def train(
     *,
     replicates: int = 1,
     callbacks: Sequence[Callback] = (),
-    change: Change | None = None,
     journal: Journal | None = None,
     max_seconds: float | None = None,
     validation: Callable[[], float] | None = None,
@@ -132,8 +118,6 @@ def train(
         Models that train in this one program.
     callbacks : sequence of functions of TrainingState
         Called at logged iterations; one that returns True ends training.
-    change : Change, optional
-        Made after the iterations that it names, which are logged; training never goes back behind one.
     journal : Journal, optional
         Asked after every iteration whether to write, and told to when training is stopped.
     max_seconds : float, optional
@@ -175,8 +159,7 @@ def train(
                 # In single precision, as a recorded step holds it: both kinds of step then take the same one.
                 rate = float(np.float32(course.shrink * schedule.at(iteration)))
                 step.set_learning_rate(rate)
-                is_due = change is not None and change.is_due(iteration)
-                is_logged = is_due or iteration % log_every == 0 or iteration in (1, schedule.max_iter)
+                is_logged = iteration % log_every == 0 or iteration in (1, schedule.max_iter)
                 before = Snapshot(step.parameters, step.optimizer) if is_logged else None
                 try:
                     terms = step()
@@ -200,9 +183,6 @@ def train(
                     if any(answers):
                         stopped = course.stopped = "callback"
                         break
-                    if change is not None and is_due:
-                        change(iteration, step, course.histories)
-                        course.good, course.good_iteration = Snapshot(step.parameters, step.optimizer), iteration
                 is_late = max_seconds is not None and course.here >= max_seconds
                 is_over = iteration < schedule.max_iter and (interrupt.requested or is_late)
                 if journal is not None and (is_over or journal.is_due(iteration)):

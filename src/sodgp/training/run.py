@@ -26,13 +26,11 @@ from sodgp.training.history import Callback, History
 from sodgp.training.loop import train
 from sodgp.training.recording import CapturedStep, warn_of_no_recording
 from sodgp.training.restart.comparison import bound_of
-from sodgp.training.restart.reselect import MovedSubset, Reselection, Reselector
 from sodgp.training.restart.warm import warm
 from sodgp.training.sampling.posterior import fit_by_sampling
 from sodgp.training.sampling.step import SamplingStep
-from sodgp.training.schedule import Schedule
 from sodgp.training.stacking import Problem, stack, stack_data, unstack
-from sodgp.training.steps import EagerStep, Objective, Step
+from sodgp.training.steps import EagerStep, Objective, Schedule, Step
 
 __all__ = ["FitResult", "Settings", "fit"]
 
@@ -56,8 +54,6 @@ class Settings:
         Record the step as a CUDA graph where there is a CUDA device.
     compile : bool
         Let PyTorch's compiler fuse small operations first: 10 to 60 seconds once, for long runs.
-    reselection : Reselection, optional
-        When and how to choose the subset anew.
     max_seconds : float, optional
         Of training, after which it ends.
     checkpoint : Plan, optional
@@ -83,7 +79,6 @@ class Settings:
     callbacks: Sequence[Callback] = ()
     capture: bool = True
     compile: bool = False
-    reselection: Reselection | None = None
     max_seconds: float | None = None
     checkpoint: Plan | None = None
     held_out: HeldOut | None = None
@@ -99,8 +94,6 @@ class FitResult:
     model : DeepGP
         In evaluation mode, gradients off.
     history : History
-    moved_subset : MovedSubset or None
-        Where the subset ended, if it could move.
     final_bound : float or None
         The bound over more rows than a step sees, for models that are to be compared.
     diagnostics : SamplerDiagnostics or None
@@ -116,7 +109,6 @@ class FitResult:
 
     model: DeepGP
     history: History
-    moved_subset: MovedSubset | None = None
     final_bound: float | None = None
     diagnostics: SamplerDiagnostics | None = None
 
@@ -169,24 +161,20 @@ def fit(inference: Inference, problems: Sequence[Problem], settings: Settings) -
         data.to(settings.device), settings.batch_rows, [torch.Generator().manual_seed(seed + 2) for seed in seeds]
     )
     schedule = Schedule(settings.learning_rate, settings.schedule, settings.max_iter)
-    mover = None
-    if settings.reselection is not None:
-        mover = Reselector(settings.reselection, inference, model, singles, problems, batcher, settings.n_samples)
 
     def results(histories: Sequence[History], diagnostics: SamplerDiagnostics | None = None) -> list[FitResult]:
         if len(problems) > 1:
             unstack(model, singles)
         count = len(problems)
-        moved: Sequence[MovedSubset | None] = [None] * count if mover is None else mover.moved()
         bounds: list[float | None] = [None] * count
-        if mover is None and settings.compares and inference.uses_subset and not batcher.is_full:
+        if settings.compares and inference.uses_subset and not batcher.is_full:
             bounds = [_final_bound(inference, *pair, settings) for pair in zip(singles, problems, strict=True)]
         of_each = [diagnostics] * count
         if diagnostics is not None and count > 1:
             of_each = [diagnostics.of_replicate(index) for index in range(count)]
         for single in singles:
             single.requires_grad_(False).eval()
-        return [FitResult(*each) for each in zip(singles, histories, moved, bounds, of_each, strict=True)]
+        return [FitResult(*each) for each in zip(singles, histories, bounds, of_each, strict=True)]
 
     generators, journal = _generators(seeds, settings.device), None
     sampler = inference.sampler
@@ -197,7 +185,6 @@ def fit(inference: Inference, problems: Sequence[Problem], settings: Settings) -
             settings.device,
             batcher,
             generators,
-            mover,
             settings.callbacks,
             settings.held_out,
         )
@@ -217,7 +204,7 @@ def fit(inference: Inference, problems: Sequence[Problem], settings: Settings) -
         score = None
         if settings.held_out is not None:
             score = settings.held_out.judge(inference, model, batcher)
-        watched |= {"change": mover, "validation": score}
+        watched["validation"] = score
         histories = train(step, model, schedule, replicates=len(problems), **watched)
         if journal is not None and histories[0].stopped in ("max_iter", "callback"):
             journal.finish(step)

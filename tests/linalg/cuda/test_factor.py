@@ -10,11 +10,10 @@ from cuda_on_threads import build, needs_a_compiler, pointer
 
 from sodgp.errors import CholeskyError
 from sodgp.linalg import cholesky as factor
-from sodgp.linalg.cholesky import Climbs, Jitter, counting, factorise
+from sodgp.linalg.cholesky import Climbs, Jitter, counting, factorise, inverse_triangular
 from sodgp.linalg.cuda import factor as cuda_factor
 from sodgp.linalg.cuda import nvrtc
 from sodgp.linalg.cuda.factor import LARGEST, THREADS, agrees, factor_pair, fits
-from sodgp.linalg.products import inverse_triangular
 
 SOURCE = cuda_factor._SOURCE
 TOLERANCE = {torch.float64: 1e-12, torch.float32: 1e-4}

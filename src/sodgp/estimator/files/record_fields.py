@@ -164,9 +164,6 @@ def decode_history(entries: dict[str, Any]) -> History:
     history = History()
     lengths = set()
     for field in dataclasses.fields(History):
-        if field.name == "reselections":
-            history.reselections = _reselections(entries.get(field.name))
-            continue
         value, default = entries.get(field.name), getattr(history, field.name)
         if field.name not in entries or type(value) is not type(default):
             refuse(f"history.{field.name}", "missing or of the wrong type")
@@ -178,18 +175,6 @@ def decode_history(entries: dict[str, Any]) -> History:
     if len(lengths) != 1 or not all(type(number) is int for number in history.iteration):
         refuse("history", "made of lists of different lengths, or counts iterations in fractions")
     return history
-
-
-def _reselections(entries: Any) -> list[dict[str, Any]]:
-    """Checked entries of `History.reselections`."""
-    kinds = {"iteration": int, "bound_before": float, "bound_after": float, "n_changed": int, "variant": str}
-    if not isinstance(entries, list):
-        refuse("history.reselections", "not a list")
-    for entry in entries:
-        good = isinstance(entry, dict) and {name: type(value) for name, value in entry.items()} == kinds
-        if not good or not all(math.isfinite(entry[name]) for name in ("bound_before", "bound_after")):
-            refuse("history.reselections", "not made of iterations, finite bounds, numbers of rows and variants")
-    return entries
 
 
 def encode_diagnostics(diagnostics: SamplerDiagnostics | None) -> dict[str, Any] | None:

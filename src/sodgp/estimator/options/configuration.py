@@ -35,7 +35,6 @@ from sodgp.selectors.auto import Auto, AutoSize
 from sodgp.system.validation import check_choice, check_flag, check_integer, check_positive, resolve_device
 from sodgp.training.checkpoint.folder import Cadence
 from sodgp.training.history import Callback
-from sodgp.training.restart.reselect import Reselection
 
 if TYPE_CHECKING:
     from sodgp.estimator.regressor import DeepGPRegressor
@@ -144,11 +143,6 @@ class Configuration:
         )
         check_rules(Combination(e, config, knows_noise, resume))
         return config
-
-    def reselection(self) -> Reselection | None:
-        """When and how to choose the subset anew: in the first half of a run, if at all."""
-        every = self.method.reselect_every
-        return None if every is None else Reselection(every, self.max_iter // 2, self.selector)
 
     def automatic_size(self, X: Tensor) -> AutoSize | None:
         """What ``subset_size="auto"`` chooses for the scaled inputs X [N, D]; None for another `subset_size`."""

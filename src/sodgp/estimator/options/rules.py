@@ -117,11 +117,6 @@ def _count(c: Combination) -> int:
     return c.config.n_members * c.config.n_restarts
 
 
-def _reselections(c: Combination) -> int:
-    """Steps before the first choice of a new subset; 0 where there is none."""
-    return c.method.reselect_every or 0
-
-
 def _entries(c: Combination) -> int:
     """Widths in a list of them."""
     return len(c.config.hidden_width) if isinstance(c.config.hidden_width, list) else 0
@@ -176,14 +171,6 @@ RULES: Final = (
             and not isinstance(c.config.random_state, int | np.integer)
         ),
         lambda c: _SEEDS.format(c.config.random_state),
-    ),
-    Rule(
-        "a subset that never moves",
-        lambda c: _reselections(c) > c.config.max_iter // 2,
-        lambda c: (
-            f"reselect_every={_reselections(c)} never happens: subsets move in the first half of max_iter="
-            f"{c.config.max_iter} only; use at most {c.config.max_iter // 2}."
-        ),
     ),
     Rule(
         "one width for each hidden layer",

@@ -10,7 +10,7 @@ from sodgp.estimator.options.fields import check_jitter, checked_cadence, checke
 from sodgp.model.architecture import Initialization
 from sodgp.system.parameters import Parameters
 from sodgp.system.validation import check_choice, check_flag, check_positive
-from sodgp.training.schedule import SCHEDULES
+from sodgp.training.steps import SCHEDULES
 
 __all__ = ["Checkpoint", "Tuning"]
 

@@ -14,7 +14,6 @@ import torch
 from torch import Tensor
 
 from sodgp.linalg.cuda.nvrtc import REAL, Kernel, load, once_tried
-from sodgp.linalg.products import inverse_triangular
 
 LARGEST = 128  # rows: more do not fit in a block's registers
 THREADS = 288
@@ -82,4 +81,6 @@ def _by_kernel(kernel: Kernel, K: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 def _by_library(K: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     L, info = torch.linalg.cholesky_ex(K)
     L = torch.where((info > 0)[..., None, None], torch.nan, L)
-    return L.mT.contiguous().mT, inverse_triangular(L).contiguous(), info
+    eye = torch.eye(K.shape[-1], dtype=K.dtype, device=K.device).expand_as(K)
+    L_inv = torch.linalg.solve_triangular(L, eye, upper=False)
+    return L.mT.contiguous().mT, L_inv.contiguous(), info

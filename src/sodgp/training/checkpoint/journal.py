@@ -26,7 +26,6 @@ from sodgp.training.checkpoint.folder import Cadence, CheckpointFolder
 from sodgp.training.held_out import HeldOut
 from sodgp.training.history import Callback, History
 from sodgp.training.loop import Course
-from sodgp.training.restart.reselect import Reselector
 from sodgp.training.stacking import Problem
 from sodgp.training.steps import Snapshot, Step
 
@@ -70,7 +69,6 @@ class CheckpointJournal:
     batcher : Batcher
     generators : sequence of torch.Generator
         Those of the Monte Carlo draws.
-    mover : Reselector, optional
     callbacks : sequence of callbacks
     held_out : HeldOut, optional
 
@@ -94,14 +92,11 @@ class CheckpointJournal:
         device: torch.device,
         batcher: Batcher,
         generators: Sequence[torch.Generator],
-        mover: Reselector | None,
         callbacks: Sequence[Callback],
         held_out: HeldOut | None = None,
     ) -> None:
-        self.plan, self.batcher, self.mover, self.callbacks = plan, batcher, mover, callbacks
+        self.plan, self.batcher, self.callbacks = plan, batcher, callbacks
         self.generators = {"draws": list(generators), "batches": list(batcher.generators)}
-        if mover is not None:
-            self.generators["subset"] = mover.generators
         judged = None if held_out is None else _sha256(torch.cat([held_out.X, held_out.y], -1))
         data = [_fingerprint(problem) for problem in problems]
         identity = {"options": plan.options, "device": device.type, "data": data, "held-out rows": judged}
@@ -158,8 +153,6 @@ class CheckpointJournal:
         tensors |= {f"extra.{name}": value for name, value in self.extra.tensors.items()}
         if self.batcher.order is not None:
             tensors["order"] = self.batcher.order
-        if self.mover is not None:
-            tensors |= {f"chosen.{i}": rows for i, rows in enumerate(self.mover.chosen)}
         self.plan.folder.write(info, tensors)
         self._last = time.monotonic()
 
@@ -168,8 +161,6 @@ class CheckpointJournal:
         for name, each in self.generators.items():
             for i, generator in enumerate(each):
                 generator.set_state(tensors[f"{name}.{i}"])
-        if self.mover is not None:
-            self.mover.put([tensors[f"chosen.{i}"] for i in range(len(self.mover.chosen))])
         self.batcher.resume(tensors.get("order"), info["position"])
         for name in _COURSE:
             setattr(course, name, type(getattr(course, name))(info["course"][name]))

@@ -15,8 +15,7 @@ from sodgp.linalg.draws import Draws
 from sodgp.model.deep_gp import DeepGP
 from sodgp.training.batches import Batcher
 from sodgp.training.recording import Recording, warn_of_no_recording
-from sodgp.training.schedule import Schedule
-from sodgp.training.steps import GuardedAdam, Snapshot
+from sodgp.training.steps import GuardedAdam, Schedule, Snapshot
 
 # By how much the potential may rise above its start, for every target and every number sampled.
 _NATS_A_NUMBER = 10.0
