@@ -1,4 +1,4 @@
-"""How far the members of ``"thorough"`` should be shrunk towards their means, on validation rows: ``python -m benchmarks.spreads``.
+"""How far to shrink the members of ``"thorough"``, on validation rows: ``python -m benchmarks.spreads``.
 
 One fit of all members to every split, scored in mixtures of two to four of them with many values of `member_spread`:
 training knows nothing of it.

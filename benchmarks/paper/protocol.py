@@ -101,10 +101,7 @@ class Request:
 
     def settings(self, key: Key) -> dict[str, Any]:
         """Everything that decides the cell's numbers but the seed, as it stands in the file."""
-        if key.method in PEERS:
-            options = self._peer_options(key)
-        else:
-            options = options_of(self.estimator(key))
+        options = self._peer_options(key) if key.method in PEERS else options_of(self.estimator(key))
         settings = {"protocol": self.protocol, "source": self.source, "method": key.method, "options": options}
         return json.loads(json.dumps(settings))
 
