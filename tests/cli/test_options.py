@@ -12,15 +12,14 @@ import pytest
 import torch
 from typer.main import get_command
 
-from sodgp import DeepGPRegressor
+from sodgp import DSVI, SGHMC, Checkpoint, DeepGPRegressor, SoD, Tuning
 from sodgp.cli import app
 from sodgp.cli.config import read_config
 from sodgp.cli.group import ExitCode
-from sodgp.cli.options import FLAG, INFERENCES, KERNELS, NO_FLAG, OPTIONS, SUBSETS, as_arguments
+from sodgp.cli.options import FLAG, INFERENCES, KERNELS, LIKELIHOODS, NO_FLAG, OPTIONS, SUBSETS, as_arguments
 from sodgp.errors import ConfigurationError
-from sodgp.estimator.options.configuration import _METHODS
+from sodgp.estimator.options import names
 from sodgp.estimator.options.efforts import EFFORTS
-from sodgp.estimator.pooling import usual_spread
 from sodgp.kernels.make import KERNEL_NAMES
 from sodgp.linalg.cholesky import Jitter
 from sodgp.model.architecture import Initialization
@@ -29,10 +28,30 @@ from sodgp.selectors.auto import Auto
 
 DOCS = Path(__file__).parents[2] / "docs"
 DEFAULTS = {name: p.default for name, p in inspect.signature(DeepGPRegressor).parameters.items()}
+OBJECTS = {
+    "inference": [method() for method in names.METHODS.values()],
+    "likelihood": [likelihood() for likelihood in names.LIKELIHOODS.values()],
+    "tuning": [Tuning()],
+    "checkpoint": [Checkpoint("folder")],
+}
+
+
+def places(name):
+    """The objects that have this option, with their values of it."""
+    field = "every" if name == "checkpoint_every" else name
+    found = [each.get_params() for each in OBJECTS[OPTIONS[name].place]]
+    return [params[field] for params in found if field in params]
+
+
+def default(name):
+    """What the library takes where an option is not given."""
+    return places(name)[0] if OPTIONS[name].place else DEFAULTS[name]
 
 
 def test_every_argument_of_the_estimator_has_a_flag_or_a_reason():
-    assert {*OPTIONS, *NO_FLAG} == set(DEFAULTS)
+    inside = {name for objects in OBJECTS.values() for each in objects for name in each.get_params()}
+    inside = inside - {"folder", "every"} | {"checkpoint_every"}  # of Checkpoint
+    assert {*OPTIONS, *NO_FLAG, "initialization"} == {*DEFAULTS, *inside}
     assert not set(OPTIONS) & set(NO_FLAG)
     flags = {name for parameter in get_command(app).commands["fit"].params for name in parameter.opts}
     assert {f"--{name.replace('_', '-')}" for name in OPTIONS} <= flags
@@ -40,22 +59,23 @@ def test_every_argument_of_the_estimator_has_a_flag_or_a_reason():
 
 
 def test_choices_are_those_of_the_library():
-    assert set(INFERENCES) == set(_METHODS)
+    assert tuple(names.METHODS) == INFERENCES
+    assert tuple(names.LIKELIHOODS) == LIKELIHOODS
     assert set(KERNELS) == set(KERNEL_NAMES)
     assert set(SUBSETS) == set(SELECTORS)
     for name, option in OPTIONS.items():
         if option.choices:
-            assert DEFAULTS[name] in option.choices
+            assert default(name) in option.choices
 
 
 @pytest.mark.parametrize("name", OPTIONS)
 def test_defaults_in_the_help_are_those_of_the_estimator(name):
-    option, default = OPTIONS[name], DEFAULTS[name]
-    if default is not None and option.kind is not FLAG:
-        assert option.kind.read(option.default) == default
-        assert option.kind.accepts(default)
+    option, value = OPTIONS[name], default(name)
+    if value is not None and option.kind is not FLAG:
+        assert option.kind.read(option.default) == value
+        assert option.kind.accepts(value)
     elif option.kind is FLAG:
-        assert default is None or isinstance(default, bool)  # None: the data decide
+        assert value is None or isinstance(value, bool)  # None: the data decide
 
 
 def test_defaults_that_the_library_decides_are_told_right():
@@ -64,13 +84,13 @@ def test_defaults_that_the_library_decides_are_told_right():
     assert told["subset_size"] == f"{effort.subset_size}, or by --effort"
     assert told["batch_size"] == f"{effort.subset_size + effort.batch_rows}, or by --effort and rows"
     assert told["n_members"] == f"{effort.members}, or by --effort"
-    assert told["member_spread"] == f"{usual_spread(4):.2f} for 4 members"
+    assert told["member_spread"] == f"{SoD().usual_spread(4):.2f} for 4 members"
     single, double = (float(text) for text in re.findall(r"1e-\d", told["jitter"])[::-1])
     assert (single, double) == tuple(Jitter.default(dtype).amount for dtype in (torch.float32, torch.float64))
     words = {True: {"tied", "trained"}, False: {"off"}, None: {"on with 500 rows"}}
     for name, option in OPTIONS.items():
         if option.kind is FLAG:
-            assert option.default in words[DEFAULTS[name]]
+            assert option.default in words[default(name)]
 
 
 def test_the_page_of_the_command_line_is_up_to_date():
@@ -128,6 +148,8 @@ noise_variance = 0.1
     assert config.options["hidden_width"] == [4, 2]
     assert config.options["subset"] == KMeans(n_init=3)
     assert config.options["initialization"] == Initialization(noise_variance=0.1)
+    tuning = Tuning(initialization=Initialization(noise_variance=0.1))
+    assert as_arguments(config.options)["tuning"] == tuning
     assert as_arguments(config.options)["n_threads"] is None
 
 
@@ -168,3 +190,38 @@ def test_bad_files(tmp_path, text, message):
 def test_a_missing_file(tmp_path):
     with pytest.raises(ConfigurationError, match="cannot be read: No such file"):
         read_config(tmp_path / "fit.toml")
+
+
+def test_options_go_to_the_object_that_they_belong_to():
+    given = {"n_layers": 2, "coupling": "joint", "outlier_probability": 0.1, "jitter": 1e-5, "checkpoint_every": "2h"}
+    arguments = as_arguments({**given, "checkpoint": "runs"})
+    assert arguments.pop("n_layers") == 2
+    assert arguments.pop("inference") == SoD(coupling="joint")
+    assert arguments.pop("tuning") == Tuning(jitter=1e-5)
+    assert arguments.pop("checkpoint") == Checkpoint("runs", every="2h")
+    assert arguments.pop("likelihood").outlier_probability == 0.1
+    assert not arguments
+    assert as_arguments({"inference": "sghmc", "thinning": 3}) == {"inference": SGHMC(thinning=3)}
+    assert as_arguments({"inference": "dsvi", "likelihood": "gaussian"}) == {
+        "inference": "dsvi",
+        "likelihood": "gaussian",
+    }
+    assert as_arguments({"inference": "dsvi", "learn_inducing_inputs": False}) == {
+        "inference": DSVI(learn_inducing_inputs=False)
+    }
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"inference": "dsvi", "coupling": "joint"}, "coupling is no option of inference='dsvi', but of 'sod'"),
+        ({"thinning": 3}, "thinning is no option of inference='sod', but of 'sghmc'"),
+        ({"inference": "mean_field", "learn_inducing_inputs": False}, "but of 'dsvi', 'sghmc'"),
+        ({"checkpoint_every": 5}, "say where, too"),
+        ({"coupling": "loose"}, "choose one of 'ancestral'"),
+        ({"inference": "vi", "coupling": "joint"}, "inference='vi' is unknown"),
+    ],
+)
+def test_an_option_of_another_method_is_refused(given, words):
+    with pytest.raises(ConfigurationError, match=words):
+        as_arguments(given)

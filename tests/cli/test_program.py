@@ -17,7 +17,7 @@ import pytest
 from cli_runner import run
 
 import sodgp
-from sodgp import DeepGPEnsemble, DeepGPRegressor
+from sodgp import DeepGPRegressor
 from sodgp.cli.tables import refuse_unusable
 from sodgp.errors import InputError, NumericalError, ResourceError
 from sodgp.system import progress as terminal
@@ -203,6 +203,7 @@ def test_a_model_is_replaced_and_nothing_else(go, table, tmp_path):
         (["data.csv", "--batch-size", "5"], 2, "batch_size=5"),
         (["data.csv", "--layers", "two"], 2, "n_layers must be an integer, not 'two'"),
         (["data.csv", "--unknown"], 2, "No such option"),
+        (["data.csv", "--inference", "dsvi", "--coupling", "joint"], 2, "no option of inference='dsvi', but of 'sod'"),
     ],
 )
 def test_bad_input_to_fit(go, table, tmp_path, arguments, code, message):
@@ -286,7 +287,7 @@ def test_a_config_file_and_flags_that_win(go, table, tmp_path):
         "none",
     )
     model = DeepGPRegressor.load("other")
-    assert (model.n_layers, model.max_iter, model.tie_label_noise, model.n_threads) == (1, 3, False, None)
+    assert (model.n_layers, model.max_iter, model.inference.tie_label_noise, model.n_threads) == (1, 3, False, None)
     assert model.target_names_.tolist() == ["y"]
 
 
@@ -345,13 +346,25 @@ def test_names_of_quantiles_are_as_different_as_their_levels(go, table):
     assert list(printed["predictions"]) == ["mean", "std", "q0.1", "q0.9999999", "q0.99999991"]
 
 
-@pytest.mark.parametrize("command", ["info", "predict", "evaluate", "report"])
-def test_files_of_ensembles_are_for_python(go, table, command):
-    member = DeepGPRegressor(max_iter=1, subset_size=5)
-    DeepGPEnsemble(member, n_members=2, random_state=0).fit(table[["a", "b"]], table["y"]).save("e.sodgp")
-    rest = {"info": [], "predict": ["data.csv", "--json"]}.get(command, ["data.csv"])
-    said = go(command, "e.sodgp", *rest, code=1).stderr
-    assert "e.sodgp holds a DeepGPEnsemble; such files are for Python" in said
+def test_info_shows_what_was_decided_from_the_data(go, table):
+    go("fit", "data.csv", "--target", "y", "--out", "m", "--quiet", *QUICK)
+    lines = go("info", "m").stdout.splitlines()
+    shown = dict(re.split(r" {2,}", line, maxsplit=1) for line in lines)
+    assert shown["objective"] == "bound"
+    assert shown["rows"] == "30, 10 in the subset"
+    assert shown["outliers"] == "0 of the probability of a prediction"
+    assert "for each output" not in shown["method"]
+    about = json.loads(go("info", "m", "--json").stdout)
+    assert (about["objective"], about["separate_kernels"], about["likelihood"]) == ("bound", False, "gaussian")
+    options = ["--predictive-weight", "1", "--separate-kernels", "--likelihood", "heavy_tailed", "--n-members", "2"]
+    go("fit", "data.csv", "--target", "y", "--out", "n", "--quiet", *options, *QUICK)
+    lines = go("info", "n").stdout.splitlines()
+    shown = dict(re.split(r" {2,}", line, maxsplit=1) for line in lines)
+    assert shown["objective"] == "predictive"
+    assert shown["outliers"].startswith("0.0323 of")
+    assert shown["members"].startswith("2, ")
+    assert "for each output of the first layer" in shown["method"]
+    assert "heavy_tailed" in shown["method"]
 
 
 def test_one_row_has_no_intervals(go, table):
@@ -511,7 +524,7 @@ def test_help_does_not_wait_for_pytorch():
 
 
 def test_the_package_imports_its_names_on_demand():
-    assert {"DeepGPRegressor", "fit_replicates"} <= set(dir(sodgp))
+    assert {"DeepGPRegressor"} <= set(dir(sodgp))
     assert sodgp.plots.plot_fit
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
         _ = sodgp.nothing

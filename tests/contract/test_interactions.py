@@ -142,7 +142,6 @@ def test_one_row_of_noise_is_independent_over_the_points():
     [
         {"callbacks": [EarlyStopping()]},
         {"likelihood": "heteroscedastic", "n_restarts": 2},
-        {"inference__reselect_every": 9},
         {"validation_fraction": 0.2},
         {"effort": "thorough"},
     ],

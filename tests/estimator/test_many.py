@@ -141,13 +141,3 @@ def test_replicates_may_choose_their_subsets_differently():
     for single, among in zip(alone, fit_replicates(models, [(X, y)] * 2), strict=True):
         np.testing.assert_array_equal(among.subset_indices_, single.subset_indices_)
         np.testing.assert_allclose(among.predict(X), single.predict(X), rtol=1e-8)
-
-
-def test_moving_subsets_must_move_alike():
-    X, y = np.linspace(-1, 1, 40)[:, None], np.sin(np.linspace(-3, 3, 40))
-    models = [
-        DeepGPRegressor().set_params(subset=name, inference__reselect_every=5, max_iter=20)
-        for name in ("kmeans", "dpp")
-    ]
-    with pytest.raises(ConfigurationError, match="these differ: subset"):
-        fit_replicates(models, [(X, y)] * 2)

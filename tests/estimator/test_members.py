@@ -81,7 +81,7 @@ def test_predictions_are_those_of_the_mixture(three, spread, factor):
 
 @pytest.mark.parametrize("ask", [{}, {"latent": True}])
 def test_the_spread_is_of_each_member_around_its_own_mean(three, ask):
-    """The law of total variance, with the part within the members drawn in and the part between them left."""
+    """The law of total variance, with the part within the members shrunk and the part between them left."""
     each = [member.predict_distribution(NEW, **ask) for member in three.members_]
     within = np.mean([one.variance for one in each], axis=0)
     between = np.var([one.mean for one in each], axis=0)
@@ -334,7 +334,6 @@ def test_other_methods_have_members_where_asked(inference):
     [
         {"likelihood": "heteroscedastic"},
         {"likelihood": "heavy_tailed"},
-        {"inference__reselect_every": 3},
         {"subset_size": "auto"},
         {"dtype": "float32"},
         {"inference__separate_kernels": True, "inference__predictive_weight": 1.0},

@@ -1,5 +1,8 @@
 """Bad data and bad options: each has a typed error that says where and what to do, or a documented treatment."""
 
+import subprocess
+import sys
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -271,7 +274,8 @@ def test_a_narrow_hidden_layer_in_the_papers_family_warns():
 
 
 UNKNOWN = {
-    "inference": ("vi", "'sod', 'dsvi', 'mean_field', 'sghmc'"),
+    "inference": ("vi", "'sod', 'dsvi', 'sghmc', 'mean_field'"),
+    "likelihood": ("beta", "'gaussian', 'heteroscedastic', 'heavy_tailed'"),
     "subset": ("best", "'kmeans', 'random'"),
     "kernel": ("periodic", "'rbf', 'matern12', 'matern32', 'matern52', 'rq'"),
     "inference__parameterization": ("natural", "'whitened', 'paper'"),
@@ -302,7 +306,8 @@ OUT_OF_RANGE = [
     ("subset_size", 2.5),
     ("kernel", None),
     ("kernel", lambda input_dim: input_dim),
-    ("tie_label_noise", "no"),
+    ("inference__predictive_weight", 1.5),
+    ("likelihood__outlier_probability", 1.0),
     ("n_samples", 0),
     ("n_samples", True),
     ("n_predict_samples", 0),
@@ -310,15 +315,20 @@ OUT_OF_RANGE = [
     ("batch_size", 0),
     ("learning_rate", 0.0),
     ("learning_rate", np.nan),
-    ("schedule", None),
-    ("initialization", "paper"),
-    ("initialization", Initialization(means="ones")),
-    ("initialization", Initialization(noise_variance=-1.0)),
-    ("initialization", Initialization(lengthscale=0.0)),
-    ("jitter", -1e-6),
+    ("tuning__schedule", None),
+    ("tuning__initialization", "paper"),
+    ("tuning__initialization", Initialization(means="ones")),
+    ("tuning__initialization", Initialization(noise_variance=-1.0)),
+    ("tuning__initialization", Initialization(lengthscale=0.0)),
+    ("tuning__jitter", -1e-6),
     ("random_state", "seed"),
     ("random_state", -1),
     ("verbose", "loud"),
+    ("checkpoint", 3),
+    ("checkpoint", ""),
+    ("tuning", "none"),
+    ("likelihood", 3),
+    ("inference", DeepGPRegressor),
     ("callbacks", print),
     ("callbacks", ["print"]),
 ]
@@ -326,24 +336,44 @@ OUT_OF_RANGE = [
 
 @pytest.mark.parametrize(("option", "value"), OUT_OF_RANGE, ids=lambda part: str(part)[:20])
 def test_a_value_out_of_range_is_refused_by_name(option, value):
-    with pytest.raises(ConfigurationError, match=option):
+    with pytest.raises(ConfigurationError, match=option.split("__")[-1]):
         fit(**{option: value})
 
 
 SAMPLER = [
-    ("n_posterior_samples", 0),
-    ("thinning", 0),
-    ("step_size", -0.1),
-    ("n_chains", 0),
-    ("n_chains", 3),
-    ("learn_inducing_inputs", "no"),
+    ("inference__n_posterior_samples", 0),
+    ("inference__thinning", 0),
+    ("inference__step_size", -0.1),
+    ("inference__n_chains", 0),
+    ("inference__n_chains", 3),
 ]
 
 
 @pytest.mark.parametrize(("option", "value"), SAMPLER)
 def test_a_samplers_value_out_of_range_is_refused_by_name(option, value):
-    with pytest.raises(ConfigurationError, match=option):
+    with pytest.raises(ConfigurationError, match=option.split("__")[-1]):
         fit(inference="sghmc", n_samples=10, **{option: value})
+
+
+def test_values_of_a_wrong_type_in_a_method_are_refused_by_name():
+    """In a process of its own: here the run-time check of types would speak first."""
+    script = """
+from sodgp import DSVI, SGHMC, SoD
+from sodgp.errors import ConfigurationError
+from sodgp.likelihoods import Gaussian
+for method, option, value in [
+    (SoD, "tie_label_noise", "no"), (SoD, "separate_kernels", 1), (SoD, "predictive_weight", "all"),
+    (SoD, "member_spread", "wide"), (SoD, "member_spread", True), (SoD, "coupling", 3),
+    (DSVI, "learn_inducing_inputs", "no"), (DSVI, "predictive_weight", None), (SGHMC, "step_size", "small"),
+    (SGHMC, "thinning", 1.5), (Gaussian, "outlier_probability", "few"),
+]:
+    try:
+        method(**{option: value})
+    except ConfigurationError as error:
+        print(option in str(error))
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert done.stdout.split() == ["True"] * 11, done.stderr
 
 
 UNUSED = {
@@ -380,7 +410,10 @@ UNUSED = {
 )
 def test_an_option_that_the_method_does_not_use_is_refused_by_name(inference, option, value):
     options = {"inference": inference, "n_samples": 10, option: value}
-    with pytest.raises(ConfigurationError, match=f"{option}=.* has no meaning for inference='{inference}'"):
+    says = (
+        f"has no parameter {option.split('__')[1]}" if "__" in option else f"{option}=.* has no meaning for inference="
+    )
+    with pytest.raises(ConfigurationError, match=says):
         fit(**options)
 
 

@@ -22,7 +22,7 @@ from sodgp.system import files as atomic
 from sodgp.system.container import NAME_IN_FOLDER
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
-FOLDER, FILE = FIXTURES / "model-v2-sod-options", FIXTURES / "model-v2-sod.sodgp"
+FOLDER, FILE = FIXTURES / "model-v3-sod-options", FIXTURES / "model-v3-sod.sodgp"
 ROWS = np.linspace(-1.0, 50.0, 8).reshape(4, 2)
 
 pytestmark = pytest.mark.filterwarnings("ignore:X does not have valid feature names")
@@ -293,7 +293,7 @@ def test_two_threads_that_save_to_one_path_leave_a_whole_model(tmp_path):
 
 @pytest.mark.parametrize("name", ["sod.sodgp", "sod-options", "dsvi.sodgp", "mean_field.sodgp", "sghmc.sodgp"])
 def test_threads_that_predict_with_one_model_get_what_one_alone_gets(name):
-    model = DeepGPRegressor.load(FIXTURES / f"model-v2-{name}").set_params(n_predict_samples=20)
+    model = DeepGPRegressor.load(FIXTURES / f"model-v3-{name}").set_params(n_predict_samples=20)
     rows = [np.random.default_rng(seed).normal(size=(50, 2)) * [3.0, 0.01] + [50.0, 0.0] for seed in range(4)]
     expected = [model.predict(part, return_std=True) for part in rows]
     found = {}
@@ -326,7 +326,7 @@ def test_a_row_beyond_floating_point_is_refused_by_place():
 
 
 def test_parameters_that_overflow_are_a_typed_error_in_predict():
-    model = DeepGPRegressor.load(FIXTURES / "model-v2-dsvi.sodgp")
+    model = DeepGPRegressor.load(FIXTURES / "model-v3-dsvi.sodgp")
     model.model_.layers[-1].q_mean.data.fill_(1e300)
     with pytest.raises(NumericalError, match="not finite"):
         model.predict([[50.0, 0.0]], return_std=True)

@@ -9,6 +9,8 @@ import numpy as np
 import torch
 
 from sodgp import DeepGPRegressor
+from sodgp.estimator.options.configuration import Configuration
+from sodgp.estimator.prepare import checked_data, prepare
 from sodgp.kernels.dense import RBFPair
 from sodgp.linalg.cholesky import Jitter, factorise
 from sodgp.linalg.draws import TapeDraws
@@ -64,12 +66,16 @@ FUNCTIONS = {
 METHODS = {
     "sod": {},
     "sod, one layer": {"n_layers": 1},
-    "sod, marginal, paper": {"coupling": "marginal", "parameterization": "paper", "tie_label_noise": False},
-    "sod, joint": {"coupling": "joint"},
-    "sod, predictive": {"predictive_weight": 1.0},
-    "sod, separate kernels": {"separate_kernels": True, "predictive_weight": 1.0},
-    "sod, heavy tails": {"noise": "heavy_tailed", "predictive_weight": 0.5},
-    "sod, heteroscedastic, predictive": {"noise": "heteroscedastic", "predictive_weight": 0.5},
+    "sod, marginal, paper": {
+        "inference__coupling": "marginal",
+        "inference__parameterization": "paper",
+        "inference__tie_label_noise": False,
+    },
+    "sod, joint": {"inference__coupling": "joint"},
+    "sod, predictive": {"inference__predictive_weight": 1.0},
+    "sod, separate kernels": {"inference__separate_kernels": True, "inference__predictive_weight": 1.0},
+    "sod, heavy tails": {"likelihood": "heavy_tailed", "inference__predictive_weight": 0.5},
+    "sod, heteroscedastic, predictive": {"likelihood": "heteroscedastic", "inference__predictive_weight": 0.5},
     "dsvi": {"inference": "dsvi"},
     "mean field": {"inference": "mean_field"},
 }
@@ -85,11 +91,13 @@ def objective_of(options, replicates):
     rng = np.random.default_rng(0)
     problems = []
     for seed in range(replicates):
-        estimator = DeepGPRegressor(subset_size=6, random_state=seed, device="cpu", **options)
+        estimator = DeepGPRegressor().set_params(subset_size=6, random_state=seed, device="cpu", **options)
         X = rng.normal(size=(20, 3))
-        problem, settings = estimator._prepare(X, np.sin(X[:, 0]))
-        problems.append(problem)
-    method = estimator._method
+        config = Configuration.from_estimator(estimator)
+        values = checked_data("estimator", X, np.sin(X[:, 0]))
+        prepared = prepare(config, values, seed=None, previous=None, plan=None)
+        problems.append(prepared.problem)
+    method, settings = prepared.method, prepared.settings
     models = [method.build(p.architecture, p.data, torch.Generator().manual_seed(p.seed)) for p in problems]
     model, data = models[0], problems[0].data
     generators = [torch.Generator().manual_seed(seed) for seed in range(replicates)]

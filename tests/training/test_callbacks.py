@@ -9,7 +9,7 @@ import pytest
 from sklearn.base import clone
 
 from sodgp import DeepGPRegressor
-from sodgp.errors import ConfigurationError, InputError, NumericalWarning, SodgpWarning
+from sodgp.errors import ConfigurationError, InputError, NumericalWarning
 from sodgp.training.callbacks import EarlyStopping, MLflow, TensorBoard
 from sodgp.training.history import TrainingState
 
@@ -20,7 +20,7 @@ Y = 5.0 + 3.0 * np.sin(2 * X[:, 0]) + 0.1 * RNG.standard_normal(40)
 
 def make(**options):
     small = {"n_layers": 1, "subset_size": 8, "n_samples": 2, "n_predict_samples": 4, "max_iter": 100}
-    return DeepGPRegressor(**{**small, "random_state": 0, **options})
+    return DeepGPRegressor().set_params(**{**small, "random_state": 0, **options})
 
 
 def state(iteration, bound, validation=None):
@@ -51,7 +51,7 @@ def test_smoothing_sees_through_noise():
 
 def test_a_new_fit_starts_without_the_old_ones_memory():
     stop = EarlyStopping(patience=50, min_delta=1e9)
-    model = make(max_iter=400, schedule="constant", callbacks=[stop])
+    model = make(max_iter=400, tuning__schedule="constant", callbacks=[stop])
     assert [model.fit(X, Y).n_iter_ for _ in range(2)] == [100, 100]
     assert model.history_.stopped == "callback"
     assert stop.best_iteration == 1
@@ -95,18 +95,15 @@ def test_the_validation_score_is_that_of_predictions_of_rows_that_training_never
     assert model.history_.validation[-1] == pytest.approx(expected, rel=1e-9)
     # The rest alone decides the fit: another fit of the rest, with the same seeds, has its scaling.
     rest = np.delete(np.arange(40), held)
-    assert model._x_scaler.mean_ == pytest.approx(X[rest].mean(0))
+    assert model.fitted_.x_scaler.mean_ == pytest.approx(X[rest].mean(0))
     if inference == "sod":
         assert not set(model.subset_indices_) & set(held)
         scaled = (X[model.subset_indices_] - X[rest].mean(0)) / X[rest].std(0)
-        np.testing.assert_allclose(model._X_s[0], scaled, rtol=1e-12)
+        np.testing.assert_allclose(model.fitted_.X_s[0], scaled, rtol=1e-12)
 
 
-def test_moving_subsets_keep_the_row_numbers_of_the_data(tmp_path):
-    model = make(n_layers=2, max_iter=60, reselect_every=20, validation_fraction=0.4).fit(X, Y)
-    rest = np.delete(np.arange(40), model.validation_indices_)
-    scaled = (X[model.subset_indices_] - X[rest].mean(0)) / X[rest].std(0)
-    np.testing.assert_allclose(model._X_s[0], scaled, rtol=1e-12)
+def test_held_out_rows_keep_the_row_numbers_of_the_data(tmp_path):
+    model = make(n_layers=2, max_iter=60, validation_fraction=0.4).fit(X, Y)
     model.save(tmp_path / "m.sodgp")
     again = DeepGPRegressor.load(tmp_path / "m.sodgp")
     assert again.history_.validation == model.history_.validation
@@ -132,32 +129,12 @@ def test_wrong_options_are_refused(options, error, message):
 
 def test_what_validation_cannot_do_is_refused():
     with pytest.raises(ConfigurationError, match="no meaning for inference='sghmc'"):
-        DeepGPRegressor(inference="sghmc", validation_fraction=0.1).fit(X, Y)
+        DeepGPRegressor().set_params(inference="sghmc", validation_fraction=0.1).fit(X, Y)
     with pytest.raises(ConfigurationError, match="do not go together"):
         make(validation_fraction=0.1).fit(X, Y, noise_variance=0.1)
 
 
-# ----- schedules by function, time
-
-
-def test_a_function_of_the_iteration_is_a_schedule(tmp_path):
-    rates = []
-    model = make(
-        schedule=lambda iteration: 0.5 if iteration < 100 else 0.25,
-        learning_rate=0.02,
-        callbacks=[lambda state: rates.append(state.learning_rate)],
-    ).fit(X, Y)
-    assert rates == pytest.approx([0.01, 0.01, 0.005])
-    with pytest.warns(SodgpWarning, match="schedule is a function"):
-        model.save(tmp_path / "m.sodgp")
-    assert DeepGPRegressor.load(tmp_path / "m.sodgp").schedule == "cosine"
-    with pytest.raises(ConfigurationError, match="positive factor"):
-        make(schedule=lambda iteration: 0.0).fit(X, Y)
-
-
-def test_one_is_the_constant_schedule():
-    constant, one = make(schedule="constant").fit(X, Y), make(schedule=lambda iteration: 1.0).fit(X, Y)
-    np.testing.assert_array_equal(constant.predict(X), one.predict(X))
+# ----- time
 
 
 def test_a_time_budget_ends_training_with_a_usable_model():
@@ -169,7 +146,7 @@ def test_a_time_budget_ends_training_with_a_usable_model():
 
 
 def test_the_time_budget_of_a_sampler_covers_its_draws_too():
-    options = {"n_samples": 10, "inference": "sghmc", "n_posterior_samples": 10_000, "learning_rate": 0.01}
+    options = {"n_samples": 10, "inference": "sghmc", "inference__n_posterior_samples": 10_000, "learning_rate": 0.01}
     with pytest.warns(NumericalWarning, match="predicts with"):
         model = make(**options, max_iter=20, max_minutes=0.3 / 60).fit(X, Y)
     assert model.history_.stopped == "max_minutes"

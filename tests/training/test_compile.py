@@ -26,8 +26,8 @@ PROGRAM = """
     X = np.linspace(-1, 1, 24)[:, None]
     y = np.sign(X[:, 0])
     options = {"max_iter": 5, "subset_size": 8, "n_samples": 3, "n_predict_samples": 3, "random_state": 0}
-    plain = DeepGPRegressor(**options).fit(X, y)
-    compiled = DeepGPRegressor(compile=True, **options).fit(X, y)
+    plain = DeepGPRegressor().set_params(**options).fit(X, y)
+    compiled = DeepGPRegressor().set_params(tuning__compile=True, **options).fit(X, y)
     np.testing.assert_allclose(compiled.history_.bound, plain.history_.bound, rtol=1e-10)
     np.testing.assert_allclose(compiled.predict(X), plain.predict(X), rtol=1e-9, atol=1e-10)
     print("equal")
@@ -57,7 +57,7 @@ MANY = """
     torch.compile = partial(torch.compile, backend="eager")  # quicker, and the limit is the same
     for rows in range(12, 22):
         X = np.linspace(-1, 1, rows)[:, None]
-        DeepGPRegressor(n_layers=1, compile=True, max_iter=1, subset_size=4).fit(X, X[:, 0])
+        DeepGPRegressor().set_params(n_layers=1, tuning__compile=True, max_iter=1, subset_size=4).fit(X, X[:, 0])
     print("ten")
 """
 
@@ -91,8 +91,8 @@ def test_a_compiler_that_fails_or_loses_a_gradient_is_not_used(monkeypatch):
     X, y = np.linspace(0, 1, 12)[:, None], np.linspace(0, 1, 12)
     options = {"max_iter": 3, "subset_size": 4, "random_state": 0}
     with pytest.warns(NumericalWarning, match="another gradient"):
-        model = DeepGPRegressor(compile=True, **options).fit(X, y)
-    plain = DeepGPRegressor(**options).fit(X, y)
+        model = DeepGPRegressor().set_params(tuning__compile=True, **options).fit(X, y)
+    plain = DeepGPRegressor().set_params(**options).fit(X, y)
     assert model.history_.bound == plain.history_.bound
 
     def unable(function, **_):
@@ -103,9 +103,9 @@ def test_a_compiler_that_fails_or_loses_a_gradient_is_not_used(monkeypatch):
 
     monkeypatch.setattr(torch, "compile", unable)
     with pytest.warns(NumericalWarning, match=r"cannot compile this model \(no compiler was found\)"):
-        model = DeepGPRegressor(compile=True, **options).fit(X, y)
+        model = DeepGPRegressor().set_params(tuning__compile=True, **options).fit(X, y)
     assert model.history_.bound == plain.history_.bound
     monkeypatch.setattr(torch, "compile", lambda function, **_: function)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        DeepGPRegressor(compile=True, **options).fit(X, y)
+        DeepGPRegressor().set_params(tuning__compile=True, **options).fit(X, y)

@@ -118,12 +118,12 @@ def test_matrices_with_more_jitter_are_counted_by_whoever_counts():
 def test_a_fit_counts_its_climbs_and_the_summary_says_so():
     rows, targets = np.repeat(X[:5], 6, axis=0), np.repeat(Y[:5], 6)
     options = {"subset_size": 20, "n_samples": 2, "n_predict_samples": 4, "max_iter": 3, "random_state": 0}
-    model = DeepGPRegressor(dtype="float32", jitter=1e-9, **options).fit(rows, targets)
+    model = DeepGPRegressor().set_params(dtype="float32", tuning__jitter=1e-9, **options).fit(rows, targets)
     assert model.history_.jitter_climbs > 0
     about = describe(model)
     assert about["jitter_climbs"] == model.history_.jitter_climbs
     assert about["safeguards"].endswith("matrices with more jitter; dtype='float64' may need none")
-    clean = DeepGPRegressor(**options).fit(X, Y)
+    clean = DeepGPRegressor().set_params(**options).fit(X, Y)
     assert (clean.history_.jitter_climbs, clean.history_.bad_gradients) == (0, 0)
     assert describe(clean)["safeguards"] == "none needed"
 
@@ -135,8 +135,14 @@ def test_the_history_says_in_words_what_acted():
 
 
 def sampler(**options):
-    small = {"max_iter": 20, "subset_size": 8, "n_posterior_samples": 6, "thinning": 2, "learning_rate": 0.01}
-    return DeepGPRegressor(inference="sghmc", random_state=0, n_predict_samples=4, **{**small, **options})
+    small = {
+        "max_iter": 20,
+        "subset_size": 8,
+        "inference__n_posterior_samples": 6,
+        "inference__thinning": 2,
+        "learning_rate": 0.01,
+    }
+    return DeepGPRegressor().set_params(inference="sghmc", random_state=0, n_predict_samples=4, **{**small, **options})
 
 
 @pytest.mark.parametrize("error", [NumericalError("mine"), CholeskyError("mine", condition=1e17)])
@@ -177,5 +183,5 @@ def test_a_float32_fit_that_fails_offers_float64(monkeypatch, dtype):
 
     monkeypatch.setattr(EagerStep, "__call__", failing)
     with pytest.raises(NumericalError, match="went back 6 times") as caught:
-        DeepGPRegressor(dtype=dtype, max_iter=3, subset_size=8).fit(X, Y)
+        DeepGPRegressor().set_params(dtype=dtype, max_iter=3, subset_size=8).fit(X, Y)
     assert ("dtype='float64'" in str(caught.value)) == (dtype == "float32")

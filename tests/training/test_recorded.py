@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 
-from sodgp import DeepGPRegressor
+from sodgp import SGHMC, DeepGPRegressor
 from sodgp.errors import NumericalWarning
 from sodgp.estimator.many import fit_replicates
 
@@ -17,21 +17,21 @@ METHODS = {
     "sod three layers": {"n_layers": 3},
     "sod one layer": {"n_layers": 1},
     "sod minibatch": {"batch_size": 40},
-    "sod marginal": {"coupling": "marginal"},
-    "sod joint": {"coupling": "joint"},
-    "sod paper family": {"parameterization": "paper", "tie_label_noise": False, "jitter": "program"},
-    "sod heteroscedastic": {"noise": "heteroscedastic", "predictive_weight": 0.5},
-    "sod separate kernels": {"separate_kernels": True},
-    "sod heavy tails": {"noise": "heavy_tailed", "predictive_weight": 0.5},
-    "sod moving": {"reselect_every": 15},
-    "sod greedy moving": {"reselect_every": 15, "subset": "greedy_variance"},
+    "sod marginal": {"inference__coupling": "marginal"},
+    "sod joint": {"inference__coupling": "joint"},
+    "sod paper family": {
+        "inference__parameterization": "paper", "inference__tie_label_noise": False, "tuning__jitter": "program",
+    },
+    "sod heteroscedastic": {"likelihood": "heteroscedastic", "inference__predictive_weight": 0.5},
+    "sod separate kernels": {"inference__separate_kernels": True},
+    "sod heavy tails": {"likelihood": "heavy_tailed", "inference__predictive_weight": 0.5},
     "dsvi": {"inference": "dsvi"},
-    "dsvi fixed": {"inference": "dsvi", "learn_inducing_inputs": False},
+    "dsvi fixed": {"inference": "dsvi", "inference__learn_inducing_inputs": False},
     "svgp": {"inference": "dsvi", "n_layers": 1},
     "mean field": {"inference": "mean_field"},
-    "sghmc": {"inference": "sghmc", "n_posterior_samples": 6, "thinning": 3, "n_predict_samples": 6},
+    "sghmc": {"inference": SGHMC(n_posterior_samples=6, thinning=3), "n_predict_samples": 6},
     "sghmc minibatch": {
-        "inference": "sghmc", "n_posterior_samples": 6, "thinning": 3, "n_predict_samples": 6, "batch_size": 40,
+        "inference": SGHMC(n_posterior_samples=6, thinning=3), "n_predict_samples": 6, "batch_size": 40,
     },
 }  # fmt: skip
 
@@ -46,10 +46,10 @@ def table(seed):
 def test_a_recorded_step_is_the_plain_one(name):
     options = {"max_iter": 40, "subset_size": 20, "device": "cuda", "random_state": 3, **METHODS[name]}
     X, y = table(0)
-    (plain,) = fit_replicates([DeepGPRegressor(**options)], [(X, y)], capture=False)
+    (plain,) = fit_replicates([DeepGPRegressor().set_params(**options)], [(X, y)], capture=False)
     with warnings.catch_warnings():
         warnings.simplefilter("error", NumericalWarning)
-        (recorded,) = fit_replicates([DeepGPRegressor(**options)], [(X, y)])
+        (recorded,) = fit_replicates([DeepGPRegressor().set_params(**options)], [(X, y)])
     np.testing.assert_allclose(recorded.history_.bound, plain.history_.bound, rtol=1e-8)
     mean, std = recorded.predict(X, return_std=True)
     plain_mean, plain_std = plain.predict(X, return_std=True)
@@ -60,7 +60,7 @@ def test_a_recorded_step_is_the_plain_one(name):
 @pytest.mark.parametrize("name", METHODS)
 def test_recorded_replicates_are_the_single_fits(name):
     options = {"max_iter": 30, "subset_size": 20, "device": "cuda", **METHODS[name]}
-    models = [DeepGPRegressor(**options, random_state=seed) for seed in range(3)]
+    models = [DeepGPRegressor().set_params(**options, random_state=seed) for seed in range(3)]
     data = [table(seed) for seed in range(3)]
     alone = [clone(model).fit(*xy) for model, xy in zip(models, data, strict=True)]
     for single, among, (X, _) in zip(alone, fit_replicates(models, data), data, strict=True):
@@ -70,7 +70,7 @@ def test_recorded_replicates_are_the_single_fits(name):
 def test_the_gpu_and_the_processor_agree():
     X, y = table(0)
     options = {"max_iter": 300, "random_state": 0}
-    on = {device: DeepGPRegressor(device=device, **options).fit(X, y) for device in ("cpu", "cuda")}
+    on = {device: DeepGPRegressor().set_params(device=device, **options).fit(X, y) for device in ("cpu", "cuda")}
     # Other random numbers: the same law, not the same fit.
     bounds = [np.mean(model.history_.bound[-3:]) for model in on.values()]
     assert abs(bounds[0] - bounds[1]) < 0.05 * abs(bounds[0]) + 3.0

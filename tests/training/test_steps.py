@@ -9,6 +9,8 @@ from torch import nn
 
 from sodgp import DeepGPRegressor
 from sodgp.errors import NumericalError, NumericalWarning
+from sodgp.estimator.options.configuration import Configuration
+from sodgp.estimator.prepare import checked_data, prepare
 from sodgp.linalg.draws import TapeDraws
 from sodgp.training import run
 from sodgp.training.steps import EagerStep, Snapshot
@@ -106,12 +108,14 @@ def test_a_step_that_cannot_be_recorded_runs_plainly_with_a_warning(monkeypatch)
         raise RuntimeError("operation not permitted when stream is capturing")
 
     monkeypatch.setattr(run, "CapturedStep", refuse)
-    estimator = DeepGPRegressor(max_iter=1, subset_size=4, random_state=0)
-    problem, settings = estimator._prepare(np.linspace(0, 1, 12)[:, None], np.linspace(0, 1, 12))
-    model = estimator._method.build(problem.architecture, problem.data, torch.Generator())
+    estimator = DeepGPRegressor().set_params(max_iter=1, subset_size=4, random_state=0)
+    values = checked_data("estimator", np.linspace(0, 1, 12)[:, None], np.linspace(0, 1, 12))
+    prepared = prepare(Configuration.from_estimator(estimator), values, seed=None, previous=None, plan=None)
+    problem, settings, method = prepared.problem, prepared.settings, prepared.method
+    model = method.build(problem.architecture, problem.data, torch.Generator())
     batcher = run.Batcher(problem.data, settings.batch_rows, [torch.Generator()])
     monkeypatch.setattr(run, "_generators", lambda seeds, device: [torch.Generator()])
     monkeypatch.setattr(run, "TapeDraws", lambda g, n, dtype, device: TapeDraws(g, n, dtype=dtype))
     with pytest.warns(NumericalWarning, match="not permitted when stream is capturing"):
-        step = run.training_step(estimator._method, model, batcher, [0], dataclasses.replace(settings, device=Device()))
+        step = run.training_step(method, model, batcher, [0], dataclasses.replace(settings, device=Device()))
     assert isinstance(step, EagerStep)

@@ -137,7 +137,7 @@ def _configurations(
 
 
 def _previous(estimator: DeepGPRegressor) -> Fitted | None:
-    """The fit that a warm start continues: of several members the first, which is said."""
+    """The fit that a warm start continues; of several members the first, with a warning."""
     previous = getattr(estimator, "fitted_", None)
     if previous is not None and previous.members:
         warnings.warn(

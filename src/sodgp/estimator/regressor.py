@@ -82,8 +82,8 @@ class DeepGPRegressor(FittedAttributes, MultiOutputMixin, RegressorMixin, Nested
         columns. The scaling, kernels and noises of the last fit are kept as the start; the subset is chosen anew and
         q(F_S) carried over to it. A few hundred steps then do, say `max_iter=200`.
     validation_fraction : float or None, default=None
-        Share of the rows, chosen at random, that training never sees; their mean log predictive density is noted every
-        50 iterations in ``history_.validation``, for `sodgp.training.callbacks.EarlyStopping`. Not for `SGHMC`.
+        Share of the rows that training never sees; their mean log predictive density is noted every 50 iterations in
+        ``history_.validation``, for `sodgp.training.callbacks.EarlyStopping`. Not for `SGHMC`.
     max_minutes : float or None, default=None
         Training ends after so many minutes of this call of `fit`, with the model that there is; SGHMC divides them
         between burn-in and posterior draws.
@@ -95,14 +95,13 @@ class DeepGPRegressor(FittedAttributes, MultiOutputMixin, RegressorMixin, Nested
     tuning : sodgp.Tuning or None, default=None
         Fine tuning: initial values, jitter, the schedule of the learning rate, PyTorch's compiler.
     n_threads : int or None, default=1
-        CPU threads of training and prediction, at most as many as there are; None leaves PyTorch's own setting. Two
-        idle cores make a step about 1.5 times faster, but two threads that meet another busy process on those cores
-        were measured up to 40 times slower. Run several fits as processes instead.
+        CPU threads, at most as many as there are; None leaves PyTorch's setting. Two idle cores make a step about 1.5
+        times faster, but two threads that meet another busy process were measured up to 40 times slower.
     dtype : {"float64", "float32"}, default="float64"
     device : str, default="auto"
         ``"auto"`` is CUDA where there is a device, else the CPU.
     random_state : int, RandomState or None, default=None
-        Fixes the subset, the initial values, the batches, and the draws of training and prediction.
+        Fixes all random numbers of training and prediction.
     verbose : int, default=0
         1 shows a progress bar.
 
@@ -118,19 +117,17 @@ class DeepGPRegressor(FittedAttributes, MultiOutputMixin, RegressorMixin, Nested
     subset_indices_ : ndarray of shape [M]
         Rows of the training data that form S; the last ones where S has moved.
     subset_size_reason_ : str
-        With ``subset_size="auto"``: what was chosen and why.
+        With ``subset_size="auto"``.
     members_ : list of DeepGPRegressor
         With several members: each of them, fitted. The other attributes are those of the first.
     n_iter_, n_parameters_ : int
-        Steps of training; trained numbers of all members.
     diagnostics_ : sodgp.inference.diagnostics.SamplerDiagnostics
         For `SGHMC`: effective sample size, R-hat, temperature and step size.
     validation_indices_ : ndarray of shape [V]
-        With `validation_fraction`: the rows that were held out; not stored in model files.
+        The rows that were held out; not stored in model files.
     restart_bounds_ : list of float
         Bound of every restart, where there were several.
     n_features_in_, feature_names_in_, target_names_
-        Columns of X and their names, names of the columns of y.
 
     Examples
     --------
@@ -209,9 +206,8 @@ class DeepGPRegressor(FittedAttributes, MultiOutputMixin, RegressorMixin, Nested
         X : array, data frame or tensor of shape [N, D]
         y : array, data frame or tensor of shape [N] or [N, P]
         noise_variance : float, or array of shape [N] or [N, P], optional
-            For `SoD` and the Gaussian likelihood: the noise variance of every observation, in squared units of y, where
-            it is known. It then takes the place of the trained noise; predictions of y at new rows have the mean of the
-            known ones.
+            For `SoD` and the Gaussian likelihood: known noise variances of the observations, in squared units of y, in
+            place of the trained noise. Predictions of y at new rows have their mean.
         resume : bool
             Continue from the newest checkpoint in the folder `checkpoint`, as if training had never stopped. With none
             there it begins, with a warning; of a finished fit the model comes back at once.
@@ -227,19 +223,17 @@ class DeepGPRegressor(FittedAttributes, MultiOutputMixin, RegressorMixin, Nested
         ConfigurationError
             For options that are unknown, out of range, or not used by the chosen method.
         ResourceError
-            When training needs more memory than there is; the message says how much.
+            When training needs more memory than there is.
         NumericalError
             When training ran away and could not be brought back; the last good parameters are kept in ``model_`` (with
             several restarts and with SGHMC, which has no posterior yet, nothing is kept).
         CheckpointError
-            The checkpoint to resume from belongs to other data or options, nothing can be written to its folder, or an
-            unfinished fit there would be lost.
+            The checkpoint belongs to other data or options, its folder cannot be written, or an unfinished fit there
+            would be lost.
 
         Examples
         --------
-        >>> import numpy as np
-        >>> X = np.linspace(-1, 1, 30)[:, None]
-        >>> DeepGPRegressor(n_layers=1, max_iter=5).fit(X, np.sign(X[:, 0])).n_iter_
+        >>> DeepGPRegressor(n_layers=1, max_iter=5).fit([[0.0], [1.0], [2.0]], [0.0, 1.0, 0.0]).n_iter_
         5
         """
         fit_replicates([self], [(X, y, noise_variance)], resume=resume)
@@ -254,8 +248,7 @@ class DeepGPRegressor(FittedAttributes, MultiOutputMixin, RegressorMixin, Nested
         return_std : bool
             Also the standard deviation of y. Without it only means are computed, and only they have to be finite.
         return_cov : bool
-            Also the covariance of y over rows, for at most 1,000 rows, in joint draws: another Monte Carlo estimate
-            than that of `return_std`, and one that depends a little on which rows are given.
+            Also the covariance of y over rows, for at most 1,000 rows: another Monte Carlo estimate than `return_std`.
 
         Returns
         -------
@@ -358,8 +351,8 @@ class DeepGPRegressor(FittedAttributes, MultiOutputMixin, RegressorMixin, Nested
         Raises
         ------
         ModelFileError
-            Something that is not a model is in the way, the disk refuses, or the kernel is code that GPyTorch's own
-            kernels cannot describe (see `sodgp.kernels.description`).
+            Something that is not a model is in the way, the disk refuses, or the kernel is code that has no
+            description (see `sodgp.kernels.description`).
 
         Examples
         --------

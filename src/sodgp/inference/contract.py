@@ -117,7 +117,13 @@ class Batch(NamedTuple):
 
 
 class Subset(NamedTuple):
-    """Inputs [M, D] and targets [M, P] of a subset, in scaled units."""
+    """Inputs [M, D] and targets [M, P] of a subset, in scaled units.
+
+    Examples
+    --------
+    >>> Subset(torch.zeros(5, 2), torch.zeros(5, 1)).X.shape
+    torch.Size([5, 2])
+    """
 
     X: Tensor
     y: Tensor
@@ -132,6 +138,16 @@ class Predictor(Protocol):
     """Predictions of f under a trained model: what does not depend on the new rows is prepared once.
 
     Rows X are [..., 1, N, D], in scaled units; `draws` gives the random numbers of the other rows.
+
+    Examples
+    --------
+    >>> from sodgp.inference.dsvi import DSVI
+    >>> from sodgp.linalg.draws import SharedDraws
+    >>> model = DSVI().build(Architecture(1, 1, 5, []), None, torch.Generator())
+    >>> X, draws = torch.zeros(1, 3, 1, dtype=torch.float64), SharedDraws(0, 10, dtype=torch.float64)
+    >>> mean, variance = DSVI().predictor(model, X[:, :0], X[:, :0], draws).rows(X, draws)
+    >>> mean.shape
+    torch.Size([1, 3, 1])
     """
 
     def mean(self, X: Tensor, draws: Draws) -> Tensor:

@@ -217,7 +217,17 @@ class InducingLayer(gpytorch.Module):
 
 
 class InducingMarginals:
-    """Marginals of f at rows Z [..., T, N, D_in] under a layer; sums over rows cost less than the rows themselves."""
+    """Marginals of f at rows Z [..., T, N, D_in] under a layer; sums over rows cost less than the rows themselves.
+
+    Examples
+    --------
+    >>> from sodgp.kernels.make import make_kernel
+    >>> Z = torch.linspace(-1, 1, 4, dtype=torch.float64)[:, None]
+    >>> mean = HiddenMean(torch.zeros(1, 1, dtype=torch.float64))
+    >>> layer = InducingLayer(make_kernel("rbf", 1), mean, Z, width=1)
+    >>> InducingMarginals(layer, Z[None]).totals()[1].shape
+    torch.Size([1, 1, 1])
+    """
 
     def __init__(self, layer: InducingLayer, Z: Tensor) -> None:
         self._layer, self._Z = layer, Z

@@ -15,14 +15,15 @@ from benchmarks.reliability.mutations import parts, signed
 from safetensors import safe_open
 from safetensors.torch import save_file
 
-from sodgp import DeepGPEnsemble, DeepGPRegressor
+from sodgp import SGHMC, DeepGPRegressor, SoD, Tuning
 from sodgp.errors import ModelFileError, SodgpWarning
+from sodgp.likelihoods import HeavyTailed
 from sodgp.model.architecture import Initialization
 from sodgp.selectors import KMeans, Random
 from sodgp.system import container as io
 from sodgp.system.container import FORMAT, NAME_IN_FOLDER, Record, read_record, write_record
 
-FIXTURE = Path(__file__).parents[2] / "fixtures" / "model-v2-sod.sodgp"
+FIXTURE = Path(__file__).parents[2] / "fixtures" / "model-v3-sod.sodgp"
 rng = np.random.default_rng(0)
 X = rng.normal(size=(40, 3))
 Y = np.stack([X[:, 0] + np.sin(X[:, 1]), X[:, 2]], axis=1) * [2.0, 300.0] + [5.0, -70.0]
@@ -55,7 +56,7 @@ def edit(folder, **entries):
         *path, last = name.split("__")
         place = info
         for key in path:
-            place = place[key]
+            place = place[int(key) if isinstance(place, list) else key]
         place[last] = value
     write = write_unsigned if "sha256" in entries else write_signed
     write(folder, info, tensors)
@@ -125,9 +126,21 @@ def test_round_trip_predicts_the_same(tmp_path, place, n_layers):
                 "subset_size": "paper",
             },
         ),
-        (y, {"subset": KMeans(n_init=3), "tuning__initialization": Initialization(lengthscale=0.5, means="uniform")}),
+        (
+            y,
+            {
+                "subset": KMeans(n_init=3),
+                "tuning": Tuning(initialization=Initialization(lengthscale=0.5, means="uniform")),
+            },
+        ),
         (y, {"subset": Random(), "n_predict_samples": np.int64(7), "random_state": np.int64(3)}),
         (y, {"inference": "dsvi"}),
+        (
+            y,
+            {"inference": SoD(coupling="joint", member_spread=0.5), "likelihood": HeavyTailed(outlier_probability=0.1)},
+        ),
+        (y, {"tuning": Tuning(schedule="constant", compile=False), "n_layers": 1}),
+        (y, {"inference": SGHMC(n_posterior_samples=10, thinning=1, n_chains=2), "n_layers": 1}),
         (y, {"inference": "mean_field"}),
         (y, {"inference": "sghmc", "inference__n_posterior_samples": 10, "inference__thinning": 1}),
     ],
@@ -188,21 +201,21 @@ def test_what_code_alone_could_restore_is_left_out(tmp_path):
 
 
 @pytest.mark.parametrize("rows", [499, 500])
-@pytest.mark.parametrize("kind", ["one fit", "restarts", "known noise", "ensemble"])
+@pytest.mark.parametrize("kind", ["one fit", "restarts", "known noise", "members"])
 def test_a_fit_with_many_rows_is_read_again(tmp_path, kind, rows):
-    """From 500 rows on the default trains on another objective, which the file does not name."""
+    """From 500 rows on the default trains on another objective, which the options do not name."""
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(rows, 2)), rng.normal(size=rows)
     options = {"subset_size": 5, "max_iter": 2, "random_state": 0, "n_restarts": 2 if kind == "restarts" else 1}
     model = DeepGPRegressor().set_params(**options)
-    if kind == "ensemble":
-        model = DeepGPEnsemble(model, n_members=2, random_state=0)
+    if kind == "members":
+        model.set_params(n_members=2)
     model.fit(X, y, **({"noise_variance": 0.5} if kind == "known noise" else {}))
     model.save(tmp_path / "m.sodgp")
-    again = type(model).load(tmp_path / "m.sodgp")
+    again = DeepGPRegressor.load(tmp_path / "m.sodgp")
     np.testing.assert_array_equal(again.predict(X[:9]), model.predict(X[:9]))
-    member = again.members_[0] if kind == "ensemble" else again
-    assert member._method.predictive_weight == (rows >= 500)
+    assert again.inference_ == model.inference_
+    assert again.inference_.predictive_weight == (rows >= 500)
     again.save(tmp_path / "again.sodgp")
 
 
@@ -323,7 +336,23 @@ def test_newer_version_is_named(folder):
         ("parameters__subset", {"selector": "evil", "options": {}}),
         ("parameters__subset", {"selector": "kmeans", "options": {"n_init": -1}}),
         ("parameters__subset", {"selector": "kmeans", "options": {"other": 1}}),
-        ("parameters__initialization", {"tuning__initialization": {"lengthscale": -1.0}}),
+        ("parameters__tuning", {"initialization": {"lengthscale": -1.0}}),
+        ("parameters__tuning", {"initialization": 3}),
+        ("parameters__tuning", {"schedule": "linear"}),
+        ("parameters__inference", {"name": "os", "options": {}}),
+        ("parameters__inference", {"name": "sod", "options": {"coupling": "loose"}}),
+        ("parameters__inference", {"name": "sod", "options": {"other": 1}}),
+        ("parameters__inference", {"name": ["sod"], "options": {}}),
+        ("parameters__likelihood", {"name": "gaussian", "options": {"outlier_probability": 3.0}}),
+        ("parameters__likelihood", "heavy_tailed"),
+        ("method", {}),
+        ("method__coupling", "joint"),
+        ("method__coupling", 3.5),
+        ("method__separate_kernels", True),
+        ("method__predictive_weight", None),
+        ("likelihood", "known_noise"),
+        ("likelihood", "heavy_tailed"),
+        ("likelihood", 3),
         ("parameters__dtype", "float16"),
         ("input_dim", 4),
         ("input_dim", True),
@@ -336,19 +365,19 @@ def test_newer_version_is_named(folder):
         ("y_is_vector", 1),
         ("feature_names", ["a"]),
         ("feature_names", "abc"),
-        ("predict_seed", -1),
-        ("history", {}),
-        ("history__bound", ["x"]),
-        ("history__iteration", []),
-        ("history__terms", {"rest": [1.0]}),
+        ("models__0__predict_seed", -1),
+        ("models__0__history", {}),
+        ("models__0__history__bound", ["x"]),
+        ("models__0__history__iteration", []),
+        ("models__0__history__terms", {"rest": [1.0]}),
         ("sha256", "0"),
-        ("diagnostics", {"n_draws": 3}),
-        ("diagnostics", []),
+        ("models__0__diagnostics", {"n_draws": 3}),
+        ("models__0__diagnostics", []),
         ("restart_bounds", [None]),
         ("restart_bounds", [10**400]),
         ("subset_size_reason", 3),
-        ("history__rollbacks", 1.5),
-        ("history__seconds", [10**400]),
+        ("models__0__history__rollbacks", 1.5),
+        ("models__0__history__seconds", [10**400]),
         ("parameters__learning_rate", 10**400),
         ("parameters__kernel", {"described": {}}),
         ("parameters__kernel", {"described": {"-1": {}}}),
@@ -361,7 +390,9 @@ def test_wrong_entries(folder, entry, value):
         DeepGPRegressor.load(folder)
 
 
-@pytest.mark.parametrize("entry", ["parameters", "size", "history", "n_rows", "predict_seed", "y_is_vector", "sha256"])
+@pytest.mark.parametrize(
+    "entry", ["parameters", "size", "models", "n_rows", "method", "likelihood", "y_is_vector", "sha256"]
+)
 def test_missing_entries(folder, entry):
     info, tensors = parts((folder / NAME_IN_FOLDER).read_bytes())
     del info[entry]
@@ -372,23 +403,23 @@ def test_missing_entries(folder, entry):
 
 
 def nan_mean(tensors):
-    tensors["model.layers.0.q_mean"][0, 0] = torch.nan
+    tensors["0.model.layers.0.q_mean"][0, 0] = torch.nan
 
 
 def wrong_shape(tensors):
-    tensors["model.layers.0.q_mean"] = torch.zeros(5, 5, dtype=torch.float64)
+    tensors["0.model.layers.0.q_mean"] = torch.zeros(5, 5, dtype=torch.float64)
 
 
 def wrong_type(tensors):
-    tensors["model.layers.0.q_mean"] = tensors["model.layers.0.q_mean"].float()
+    tensors["0.model.layers.0.q_mean"] = tensors["0.model.layers.0.q_mean"].float()
 
 
 def missing(tensors):
-    del tensors["model.layers.1.q_factor"]
+    del tensors["0.model.layers.1.q_factor"]
 
 
 def stranger(tensors):
-    tensors["model.layers.9.q_mean"] = torch.zeros(1)
+    tensors["0.model.layers.9.q_mean"] = torch.zeros(1)
 
 
 def zero_scale(tensors):
@@ -396,11 +427,11 @@ def zero_scale(tensors):
 
 
 def bad_index(tensors):
-    tensors["subset.indices"][0] = 10_000
+    tensors["0.subset.indices"][0] = 10_000
 
 
 def bad_limit(tensors):
-    tensors["model.likelihood.noise_covar.raw_noise_constraint.lower_bound"].fill_(-5.0)
+    tensors["0.model.likelihood.raw_noise_constraint.lower_bound"].fill_(-5.0)
 
 
 def junk(tensors):
@@ -420,9 +451,9 @@ def test_a_small_file_cannot_ask_for_much_memory(folder):
     size = 10**5
 
     def grow(tensors):
-        tensors["subset.X"] = torch.zeros(size, 3, dtype=torch.float64)
-        tensors["subset.y"] = torch.zeros(size, 1, dtype=torch.float64)
-        tensors["subset.indices"] = torch.zeros(size, dtype=torch.int64)
+        tensors["0.subset.X"] = torch.zeros(size, 3, dtype=torch.float64)
+        tensors["0.subset.y"] = torch.zeros(size, 1, dtype=torch.float64)
+        tensors["0.subset.indices"] = torch.zeros(size, dtype=torch.int64)
 
     edit_tensors(folder, grow)
     edit(folder, size=size)
@@ -505,7 +536,7 @@ def test_records_of_any_content(tmp_path):
     tensors = {"a": torch.arange(6.0).reshape(2, 3).T, "b": torch.zeros(0, 4), "c": torch.tensor(1, dtype=torch.int64)}
     write_record(tmp_path / "r", Record({"text": "\u00e9", "list": [1, None, True]}, tensors))
     record = read_record(tmp_path / "r")
-    assert record.info == {"format_version": 2, "text": "\u00e9", "list": [1, None, True]}
+    assert record.info == {"format_version": 3, "text": "\u00e9", "list": [1, None, True]}
     assert all(torch.equal(record.tensors[name], tensor) for name, tensor in tensors.items())
     with pytest.raises(ModelFileError, match="JSON"):
         write_record(tmp_path / "s", Record({"x": float("nan")}, {}))
@@ -516,4 +547,4 @@ def test_the_file_holds_no_pickle(model, tmp_path):
     model.save(tmp_path / "m.sodgp")
     with safe_open(tmp_path / "m.sodgp", framework="pt") as handle:
         info = json.loads(handle.metadata()[FORMAT])
-    assert (info["format_version"], info["estimator"]) == (2, "DeepGPRegressor")
+    assert (info["format_version"], info["estimator"]) == (3, "DeepGPRegressor")

@@ -38,10 +38,6 @@ BROKEN = {
         {"n_members": 2, "checkpoint": "folder"},
         "need an integer random_state",
     ),
-    "a subset that never moves": (
-        {"inference__reselect_every": 6, "max_iter": 10},
-        "reselect_every=6 never happens",
-    ),
     "one width for each hidden layer": ({"hidden_width": [2]}, "has 1 entries, but n_layers=3 has 2 hidden layers"),
     "noise_variance with a likelihood that learns the noise": (
         {"knows_noise": True, "likelihood": "heteroscedastic"},
@@ -86,7 +82,6 @@ def test_a_combination_that_breaks_a_rule_is_refused_and_each_part_alone_is_not(
         {"warm_start": True, "validation_fraction": 0.1},
         {"n_members": 2, "checkpoint": "folder", "random_state": np.int64(3)},
         {"checkpoint": "folder", "resume": True},
-        {"inference__reselect_every": 5, "max_iter": 10},
         {"n_layers": 1, "hidden_width": 5},
         {"knows_noise": True, "inference__predictive_weight": 1.0},
         {"likelihood": "heavy_tailed", "inference__separate_kernels": True},
@@ -104,7 +99,6 @@ def test_what_goes_together(arguments):
         ({"inference": DSVI(), "likelihood": "heteroscedastic"}, "use inference='sod'"),
         ({"inference": DSVI(), "knows_noise": True}, "noise_variance is known noise"),
         ({"inference": SoD(tie_label_noise=False), "knows_noise": True}, "tie_label_noise"),
-        ({"inference": SoD(reselect_every=5), "knows_noise": True}, "reselect_every"),
         ({"inference": SoD(separate_kernels=True), "n_layers": 1}, "n_layers=2 or more"),
         ({"inference": "mean_field", "batch_size": 100}, "batch_size=100 has no meaning"),
         ({"inference": "mean_field", "n_samples": 5}, "n_samples=5 has no meaning"),

@@ -10,7 +10,7 @@ import pytest
 import torch
 from sklearn.base import clone
 
-from sodgp import DeepGPEnsemble, DeepGPRegressor
+from sodgp import Checkpoint, DeepGPRegressor
 from sodgp.errors import CheckpointError, CheckpointWarning, ConfigurationError, NumericalWarning
 from sodgp.system import files as atomic
 from sodgp.system.interrupts import deferred_interrupt
@@ -21,19 +21,18 @@ from sodgp.training.sampling.step import SamplingStep
 RNG = np.random.default_rng(0)
 X = RNG.standard_normal((40, 2))
 Y = np.sin(2 * X[:, 0]) + 0.1 * RNG.standard_normal(40)
-SMALL = {"subset_size": 8, "n_predict_samples": 4, "random_state": 0, "checkpoint_every": 7}
+SMALL = {"subset_size": 8, "n_predict_samples": 4, "random_state": 0, "every": 7}
 METHODS = {
     "sod": {"max_iter": 80, "n_samples": 2, "batch_size": 24},
-    "sod-moving": {"max_iter": 80, "n_samples": 2, "batch_size": 24, "reselect_every": 20},
     "sod-paper": {
         "max_iter": 60,
         "n_samples": 2,
-        "parameterization": "paper",
-        "coupling": "marginal",
-        "tie_label_noise": False,
+        "inference__parameterization": "paper",
+        "inference__coupling": "marginal",
+        "inference__tie_label_noise": False,
         "hidden_width": 3,
     },
-    "sod-joint": {"max_iter": 60, "n_samples": 2, "coupling": "joint", "dtype": "float32"},
+    "sod-joint": {"max_iter": 60, "n_samples": 2, "inference__coupling": "joint", "dtype": "float32"},
     "dsvi": {"max_iter": 60, "n_samples": 2, "batch_size": 16, "inference": "dsvi"},
     "svgp": {"max_iter": 60, "n_samples": 2, "batch_size": 16, "inference": "dsvi", "n_layers": 1},
     "mean_field": {"max_iter": 60, "inference": "mean_field"},
@@ -41,9 +40,9 @@ METHODS = {
         "max_iter": 60,
         "batch_size": 16,
         "inference": "sghmc",
-        "n_posterior_samples": 12,
-        "thinning": 4,
-        "n_chains": 2,
+        "inference__n_posterior_samples": 12,
+        "inference__thinning": 4,
+        "inference__n_chains": 2,
         "learning_rate": 0.01,
     },
 }
@@ -70,7 +69,11 @@ class Stop:
 
 
 def make(name, folder=None, **options):
-    return DeepGPRegressor(**{**SMALL, **METHODS[name], "checkpoint": folder, **options})
+    """An estimator that writes checkpoints into `folder`, where one is given, after every `every` steps."""
+    options = {**SMALL, **METHODS[name], **options}
+    every = options.pop("every")
+    checkpoint = None if folder is None else Checkpoint(folder, every)
+    return DeepGPRegressor().set_params(**{"checkpoint": checkpoint, **options})
 
 
 def bits(model):
@@ -101,7 +104,7 @@ def test_a_fit_that_was_cut_off_ends_with_the_same_bits(tmp_path, monkeypatch, n
 
 def test_roll_backs_and_their_halved_steps_survive(tmp_path, monkeypatch):
     """A sampler with too large a step rolls back; cut off after that, it ends with the same shrunken step."""
-    options = {"n_layers": 2, "step_size": 3.0, "n_chains": 1, "checkpoint_every": 5}
+    options = {"n_layers": 2, "inference__step_size": 3.0, "inference__n_chains": 1, "every": 5}
     expected = bits(make("sghmc", **options).fit(X, Y))
     assert expected[1]["rollbacks"] > 0
     with monkeypatch.context() as patch:
@@ -112,7 +115,7 @@ def test_roll_backs_and_their_halved_steps_survive(tmp_path, monkeypatch):
 
 
 def test_early_stopping_goes_through_a_checkpoint(tmp_path, monkeypatch):
-    options = {"max_iter": 1000, "schedule": "constant", "n_layers": 1, "checkpoint_every": 60}
+    options = {"max_iter": 1000, "tuning__schedule": "constant", "n_layers": 1, "every": 60}
 
     def stop():
         return [EarlyStopping(patience=100, min_delta=50.0, smoothing=0.3)]
@@ -143,7 +146,7 @@ def interrupt(at):
 @pytest.mark.filterwarnings("ignore:the sampler was stopped before")
 @pytest.mark.parametrize("name", ["sod", "mean_field", "sghmc"])
 def test_ctrl_c_leaves_a_usable_model_and_a_checkpoint(tmp_path, name):
-    options = {"checkpoint_every": "1h"}
+    options = {"every": "1h"}
     model = make(name, tmp_path, **options, callbacks=[interrupt(50)])
     with pytest.warns(NumericalWarning, match="interrupted at iteration 50; the model is usable"):
         model.fit(X, Y)
@@ -165,7 +168,7 @@ def test_ctrl_c_in_a_sampler_after_its_burn_in(tmp_path, monkeypatch):
             os.kill(os.getpid(), signal.SIGINT)
         return honest(step)
 
-    model = make("sghmc", tmp_path, checkpoint_every="1h")
+    model = make("sghmc", tmp_path, every="1h")
     with monkeypatch.context() as patch:
         patch.setattr(SamplingStep, "sample_frozen", sample_frozen)
         with pytest.warns(NumericalWarning, match="predicts with 2 draws of each chain"):
@@ -204,7 +207,7 @@ def test_signals_of_other_threads_and_programs_are_left_alone():
 
 
 def test_a_time_budget_is_for_one_call_and_the_next_goes_on(tmp_path):
-    options = {"max_iter": 10**5, "schedule": "constant", "checkpoint_every": "1h"}
+    options = {"max_iter": 10**5, "tuning__schedule": "constant", "every": "1h"}
     first = make("svgp", tmp_path, **options, max_minutes=0.1 / 60).fit(X, Y)
     assert first.history_.stopped == "max_minutes"
     second = make("svgp", tmp_path, **options, max_minutes=0.1 / 60).fit(X, Y, resume=True)
@@ -245,7 +248,7 @@ def test_what_leaves_the_numbers_alone_may_change(tmp_path):
     with pytest.warns(NumericalWarning, match="interrupted"):
         make("svgp", tmp_path, callbacks=[interrupt(1)]).fit(X, Y)
     others = {"max_minutes": 60, "n_predict_samples": 9}
-    model = make("svgp", tmp_path, checkpoint_every="90s", callbacks=[lambda state: None], **others)
+    model = make("svgp", tmp_path, every="90s", callbacks=[lambda state: None], **others)
     assert bits(model.fit(X, Y, resume=True)) == bits(make("svgp").fit(X, Y))
 
 
@@ -262,7 +265,7 @@ def test_a_fit_without_a_seed_goes_on_with_the_seeds_it_drew(tmp_path):
         make("sod", tmp_path, random_state=None, callbacks=[interrupt(50)]).fit(X, Y)
     seeds = CheckpointFolder(tmp_path).read().info["seeds"]
     resumed = make("sod", tmp_path, random_state=None).fit(X, Y, resume=True)
-    assert resumed._predict_seed == seeds[2]
+    assert resumed.fitted_.predict_seed == seeds[2]
     assert resumed.history_.iteration == [1, 50, 80]
 
 
@@ -296,22 +299,22 @@ def test_several_models_in_one_program(tmp_path, monkeypatch):
         make("sod", tmp_path, **small, n_restarts=3).fit(X, Y, resume=True)
     with pytest.raises(ConfigurationError, match="integer random_state"):
         make("sod", tmp_path, **small, n_restarts=2, random_state=None).fit(X, Y)
-    with pytest.raises(ConfigurationError, match="integer random_state"):
-        DeepGPEnsemble(make("sod", tmp_path, **small), n_members=2).fit(X, Y)
-    ensemble = DeepGPEnsemble(make("sod", tmp_path / "e", **small), n_members=2, random_state=0)
-    first = ensemble.fit(X, Y).predict(X)
-    np.testing.assert_array_equal(clone(ensemble).fit(X, Y, resume=True).predict(X), first)
+    members = make("sod", tmp_path / "e", **small, n_members=2)
+    first = members.fit(X, Y).predict(X)
+    np.testing.assert_array_equal(clone(members).fit(X, Y, resume=True).predict(X), first)
 
 
 @pytest.mark.parametrize("every", [0, 1.5, "often", "0s", "10 days", None])
 def test_how_often_is_checked(every):
-    with pytest.raises(ConfigurationError, match="checkpoint_every"):
-        make("sod", checkpoint_every=every).fit(X, Y)
+    with pytest.raises(ConfigurationError, match="every"):
+        make("sod", "folder", every=every)
 
 
 def test_the_folder_is_checked():
-    with pytest.raises(ConfigurationError, match="checkpoint must be the path"):
-        make("sod", 3).fit(X, Y)
+    with pytest.raises(ConfigurationError, match="path of a folder"):
+        make("sod", 3)
+    with pytest.raises(ConfigurationError, match="path of a folder"):
+        DeepGPRegressor(checkpoint=3).fit(X, Y)
 
 
 # ----- disks
@@ -386,14 +389,14 @@ def test_model_files_do_not_hold_the_folder(tmp_path):
     model.save(tmp_path / "m.sodgp")
     again = DeepGPRegressor.load(tmp_path / "m.sodgp")
     assert again.checkpoint is None
-    assert (again.checkpoint_every, again.max_minutes) == (7, 5.0)
+    assert again.max_minutes == 5.0
 
 
 @pytest.mark.parametrize("known", [None, 0.04])
 def test_a_warm_start_and_known_noise_go_on_too(tmp_path, monkeypatch, known):
     def fitted(folder=None):
         first = make("sod", max_iter=20, warm_start=True).fit(X, Y, noise_variance=known)
-        return first.set_params(max_iter=40, checkpoint=folder)
+        return first.set_params(max_iter=40, checkpoint=folder and Checkpoint(folder, 7))
 
     expected = bits(fitted().fit(X, Y, noise_variance=known))
     model = fitted(tmp_path)

@@ -9,7 +9,7 @@ import pytest
 import torch
 from numpy.testing import assert_allclose, assert_array_equal
 
-from sodgp import DeepGPEnsemble, DeepGPRegressor
+from sodgp import DeepGPRegressor
 from sodgp.errors import ConfigurationError, InputError
 from sodgp.inference.sod_transfer import Subset
 from sodgp.training.restart.warm import matching_rows
@@ -23,9 +23,9 @@ KINDS = [
     {},
     {"subset_size": 10, "n_layers": 1},
     {"subset_size": 10, "n_layers": 3},
-    {"subset_size": 10, "parameterization": "paper", "hidden_width": 3},
-    {"subset_size": 40, "tie_label_noise": False},
-    {"subset_size": 10, "separate_kernels": True},
+    {"subset_size": 10, "inference__parameterization": "paper", "hidden_width": 3},
+    {"subset_size": 40, "inference__tie_label_noise": False},
+    {"subset_size": 10, "inference__separate_kernels": True},
     {"inference": "dsvi"},
 ]
 
@@ -37,7 +37,7 @@ def fitted(**options):
 @functools.cache
 def _fitted(options):
     settings = {"max_iter": 40, "n_samples": 2, "n_predict_samples": 10, "random_state": 0, **dict(options)}
-    return DeepGPRegressor(**settings).fit(X[:40], Y[:40])
+    return DeepGPRegressor().set_params(**settings).fit(X[:40], Y[:40])
 
 
 @pytest.mark.parametrize("options", KINDS, ids=str)
@@ -52,7 +52,7 @@ def test_the_same_data_continue_at_the_same_predictions(options):
 @pytest.mark.parametrize("options", KINDS, ids=str)
 def test_more_rows_begin_far_above_a_cold_start(options):
     model = fitted(**options)
-    cold = DeepGPRegressor(**{**model.get_params(), "max_iter": 1}).fit(X, Y)
+    cold = DeepGPRegressor().set_params(**{**model.get_params(), "max_iter": 1}).fit(X, Y)
     model.set_params(**STILL).fit(X, Y)
     assert model.history_.bound[0] > cold.history_.bound[0] + 20.0
 
@@ -61,17 +61,17 @@ def test_fewer_and_other_rows_are_taken_too():
     model = fitted().set_params(**STILL)
     before = model.predict(X[40:])
     model.fit(X[5:30], Y[5:30])
-    assert len(model._X_s[0]) == 13
+    assert len(model.fitted_.X_s[0]) == 13
     assert np.corrcoef(model.predict(X[40:]), before)[0, 1] > 0.9
 
 
 def test_the_scaling_of_the_first_fit_is_kept():
     model = fitted()
-    shift, scale = model._y_scaler.mean_.copy(), model._y_scaler.scale_.copy()
+    shift, scale = model.fitted_.y_scaler.mean_.copy(), model.fitted_.y_scaler.scale_.copy()
     model.set_params(**STILL).fit(X[:45], Y[:45] + 3.0)
-    assert_array_equal(model._y_scaler.mean_, shift)
-    assert_array_equal(model._y_scaler.scale_, scale)
-    assert model._x_scaler.n_samples_seen_ == 45
+    assert_array_equal(model.fitted_.y_scaler.mean_, shift)
+    assert_array_equal(model.fitted_.y_scaler.scale_, scale)
+    assert model.fitted_.x_scaler.n_samples_seen_ == 45
 
 
 def test_without_warm_start_a_second_fit_forgets_the_first():
@@ -101,10 +101,10 @@ def test_a_loaded_model_continues(tmp_path):
         {"n_layers": 2},
         {"hidden_width": 1},
         {"kernel": "matern32"},
-        {"parameterization": "paper", "hidden_width": 3},
+        {"inference__parameterization": "paper", "hidden_width": 3},
         {"hidden_mean": "zero"},
-        {"tie_label_noise": False},
-        {"separate_kernels": True},
+        {"inference__tie_label_noise": False},
+        {"inference__separate_kernels": True},
         {"dtype": "float32"},
     ],
     ids=str,
@@ -126,7 +126,7 @@ def test_other_columns_cannot_continue():
 
 def test_targets_in_another_order_cannot_continue():
     targets = pd.DataFrame({"load": Y, "price": 10 + Y})
-    model = DeepGPRegressor(n_layers=1, max_iter=2, warm_start=True, random_state=0).fit(X, targets)
+    model = DeepGPRegressor().set_params(n_layers=1, max_iter=2, warm_start=True, random_state=0).fit(X, targets)
     with pytest.raises(InputError, match="columns of y load, price; these data have price, load"):
         model.fit(X, targets[["price", "load"]])
 
@@ -134,18 +134,18 @@ def test_targets_in_another_order_cannot_continue():
 @pytest.mark.parametrize("method", ["sghmc", "mean_field"])
 def test_methods_without_a_state_for_new_rows_refuse(method):
     with pytest.raises(ConfigurationError, match="warm_start=True has no meaning for inference"):
-        DeepGPRegressor(inference=method, warm_start=True).fit(X, Y)
+        DeepGPRegressor().set_params(inference=method, warm_start=True).fit(X, Y)
 
 
 def test_restarts_and_ensembles_refuse():
     with pytest.raises(ConfigurationError, match="n_restarts=2 begins several anew"):
         fitted(max_iter=1).set_params(warm_start=True, n_restarts=2).fit(X, Y)
     with pytest.raises(ConfigurationError, match="leave warm_start at False"):
-        DeepGPEnsemble(DeepGPRegressor(warm_start=True)).fit(X, Y)
+        DeepGPRegressor(warm_start=True, n_members=2).fit(X, Y)
     with pytest.raises(ConfigurationError, match="does not carry noise that varies"):
-        DeepGPRegressor(warm_start=True, noise="heteroscedastic").fit(X, Y)
+        DeepGPRegressor().set_params(warm_start=True, likelihood="heteroscedastic").fit(X, Y)
     with pytest.raises(ConfigurationError, match="warm_start must be True or False"):
-        DeepGPRegressor(warm_start="yes").fit(X, Y)
+        DeepGPRegressor().set_params(warm_start="yes").fit(X, Y)
 
 
 def test_equal_rows_are_matched_once():
@@ -157,7 +157,7 @@ def test_equal_rows_are_matched_once():
 
 def test_other_columns_or_another_order_are_refused_by_name():
     frame = pd.DataFrame(X, columns=["a", "b"])
-    model = DeepGPRegressor(max_iter=3, random_state=0, warm_start=True).fit(frame, Y)
+    model = DeepGPRegressor().set_params(max_iter=3, random_state=0, warm_start=True).fit(frame, Y)
     before = model.predict(frame)
     for other in (frame[["b", "a"]], frame.rename(columns={"a": "z"})):
         with pytest.raises(InputError, match=r"columns a, b; these data have"):

@@ -62,7 +62,7 @@ def _encode_kernel(kernel: Any, input_dims: Sequence[int]) -> Any:
     except ModelFileError as error:
         raise ModelFileError(
             f"the kernel cannot be stored in a model file, which holds no code: {error}. Use a kernel of GPyTorch"
-            " itself, or keep the estimator with pickle or joblib, beside the code of its kernel. The model stays"
+            " itself, or keep the estimator with pickle or joblib, and the code of its kernel. The model stays"
             " usable."
         ) from error
 

@@ -50,7 +50,7 @@ class Combination:
 
 
 class Rule(NamedTuple):
-    """One rule: its name, whether a combination breaks it, and what the user is then told."""
+    """One rule: its name, whether a combination breaks it, and the message for the user."""
 
     name: str
     is_broken: Callable[[Combination], bool]
