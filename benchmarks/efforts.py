@@ -1,4 +1,4 @@
-"""Seconds that a fit takes on this machine's processor, one thread: ``python -m benchmarks.efforts``."""
+"""Seconds that a fit takes on one CPU thread of this machine: ``python -m benchmarks.efforts``."""
 
 from __future__ import annotations
 

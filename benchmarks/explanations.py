@@ -24,7 +24,7 @@ from sodgp.system.validation import resolve_device
 
 _RESULTS = Path(__file__).parent / "results" / "explanations"
 _ARD = {"kernel": "rbf"}
-_TIED = {"tie_label_noise": True}
+_TIED = {"inference__tie_label_noise": True}
 
 
 class Variant(NamedTuple):
@@ -54,7 +54,7 @@ def score(data: str, name: str, splits: int, iterations: int, device: str, compi
     """NLPP, RMSE and CRPS of a variant on the test parts of the first splits, as lists; ``error`` if it failed."""
     table, variant = load(data), VARIANTS[name]
     parts = [paper_split(len(table.y), split) for split in range(splits)]
-    options = {"device": device, "compile": compile, "max_iter": iterations, **variant.changes}
+    options = {"device": device, "tuning__compile": compile, "max_iter": iterations, **variant.changes}
     models = [
         paper(variant.layers, variant.method, variant.source, random_state=split, **options) for split in range(splits)
     ]

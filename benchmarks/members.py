@@ -16,7 +16,7 @@ from typing import Any
 
 from benchmarks.accuracy.cells import DATA_SETS, parts
 from benchmarks.paper.machine import origin
-from sodgp import DeepGPRegressor
+from sodgp import DeepGPRegressor, SoD, Tuning
 from sodgp.data import load
 from sodgp.estimator.many import fit_replicates
 from sodgp.predictive import metrics
@@ -28,7 +28,7 @@ N_MEMBERS = 4
 SCORES = ("nlpp", "crps", "rmse", "coverage_90")
 # Of every kind of prediction, by measure, over the splits.
 Scores = dict[str, dict[str, list[float]]]
-_BASE = {"n_layers": 3, "subset_size": 200, "predictive_weight": 1.0, "separate_kernels": True}
+_BASE = {"n_layers": 3, "subset_size": 200, "inference": SoD(predictive_weight=1.0, separate_kernels=True)}
 # Steps, and rows beside the subset in each of them.
 FITS: dict[str, dict[str, Any]] = {
     "3,000 steps, 1,800 rows": {**_BASE, "max_iter": 3000, "batch_size": 2000},
@@ -77,7 +77,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--out", type=Path, default=_RESULTS, help="file of results")
     options = parser.parse_args(arguments)
     records = json.loads(options.out.read_text()) if options.out.exists() else {}
-    machine = {"device": options.device, "compile": options.compile}
+    machine = {"device": options.device, "tuning": Tuning(compile=options.compile)}
     for name in options.fits:
         for data in options.data:
             if data not in records.setdefault(name, {}):

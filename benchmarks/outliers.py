@@ -15,7 +15,7 @@ from typing import Any
 
 from benchmarks.accuracy.cells import DATA_SETS, parts
 from benchmarks.paper.machine import origin
-from sodgp import DeepGPRegressor
+from sodgp import DeepGPRegressor, Tuning
 from sodgp.data import load
 from sodgp.predictive import metrics
 from sodgp.system.validation import resolve_device
@@ -33,7 +33,7 @@ def score(data: str, split: int, options: dict[str, Any]) -> dict[str, dict[str,
     model = DeepGPRegressor(random_state=100 * split, **options).fit(table.X[train], table.y[train])
     found = {}
     for name, probability in PROBABILITIES.items():
-        model.set_params(outlier_probability=probability)
+        model.set_params(likelihood__outlier_probability=probability)
         scores = metrics.scores(table.y[held_out], model.predict_distribution(table.X[held_out]))
         found[name] = {score: scores[score] for score in SCORES}
     return found
@@ -49,7 +49,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--compile", action="store_true", help="fuse the steps with PyTorch's compiler")
     parser.add_argument("--out", type=Path, default=_RESULTS, help="file of results")
     options = parser.parse_args(arguments)
-    fits = {"effort": options.effort, "device": options.device, "compile": options.compile}
+    fits = {"effort": options.effort, "device": options.device, "tuning": Tuning(compile=options.compile)}
     stored = json.loads(options.out.read_text()) if options.out.exists() else {}
     records = stored.get("splits", {}) if stored.get("effort") == options.effort else {}
     for data in options.data:

@@ -1,4 +1,4 @@
-"""How far the members of ``"thorough"`` should be drawn in, on validation rows: ``python -m benchmarks.spreads``.
+"""How far to shrink the members of ``"thorough"``, on validation rows: ``python -m benchmarks.spreads``.
 
 One fit of all members to every split, scored in mixtures of two to four of them with many values of `member_spread`:
 training knows nothing of it.
@@ -20,7 +20,7 @@ import numpy as np
 from benchmarks.accuracy.cells import DATA_SETS, parts
 from benchmarks.members import N_MEMBERS, Scores, note
 from benchmarks.paper.machine import origin
-from sodgp import DeepGPRegressor
+from sodgp import DeepGPRegressor, Tuning
 from sodgp.data import load
 from sodgp.estimator.many import fit_replicates
 from sodgp.estimator.pooling import pooled_mixture
@@ -28,7 +28,7 @@ from sodgp.system.validation import resolve_device
 
 _RESULTS = Path(__file__).parent / "results" / "spreads.json"
 SPREADS = tuple(round(0.7 + 0.02 * step, 2) for step in range(16))
-# Scoring more of the rows that were held out from a large table would tell nothing new.
+# Scoring more of the rows that were held out from a large table would say nothing new.
 MAX_ROWS = 1500
 SCORES = ("nlpp", "crps", "coverage_50", "coverage_80", "coverage_90", "coverage_95")
 
@@ -79,7 +79,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--out", type=Path, default=_RESULTS, help="file of results")
     options = parser.parse_args(arguments)
     records = json.loads(options.out.read_text()) if options.out.exists() else {}
-    fits = {"effort": "thorough", "device": options.device, "compile": options.compile}
+    fits = {"effort": "thorough", "device": options.device, "tuning": Tuning(compile=options.compile)}
     for data in options.data:
         if records.get(data, {}).get("splits") != options.splits:
             found = score(data, options.splits, fits)

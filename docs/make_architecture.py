@@ -16,7 +16,7 @@ from matplotlib.patches import FancyArrowPatch, FancyBboxPatch
 
 ROOT = Path(__file__).parents[1]
 PICTURE = ROOT / "docs" / "images" / "rooms.png"
-# What a row of rooms is about, beside the picture.
+# What a row of rooms is about, at the side of the picture.
 BANDS = {
     "what users touch": ("cli", "report", "integrations", "plots", "evaluation"),
     "original units": ("estimator", "tables", "data"),

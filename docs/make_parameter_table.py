@@ -29,7 +29,7 @@ METHODS: dict[str, Inference] = {
     "mean-field (Fig. 1a)": MeanField(max_rows=10**9, max_latents=10**12),
     "DSVI (Fig. 1b)": DSVI(),
     "DSVI*": DSVI(learn_inducing_inputs=False),
-    "SGHMC": SGHMC(n_draws=1),
+    "SGHMC": SGHMC(n_posterior_samples=1),
     "**SoD-VI (Fig. 1c)**": SoD(),
 }
 PARTS = ("inducing inputs", "q(U) or q(F_S)", "q(Z)", "kernels, noises")

@@ -37,10 +37,10 @@ def diabetes(n_layers: int) -> tuple[DeepGPRegressor, Any, Evaluation]:
     from sklearn.datasets import load_diabetes
 
     X, y = load_diabetes(return_X_y=True, as_frame=True, scaled=False)
+    y = y.rename("progression")
     train, test = paper_split(len(X), 0, 0.7)
     model = DeepGPRegressor(n_layers=n_layers, subset_size=50, max_iter=400, random_state=0)
     model.fit(X.iloc[train], y.iloc[train])
-    model.target_names_ = ["progression"]
     return model, X.iloc[train], evaluate(model, X.iloc[test], y.iloc[test])
 
 

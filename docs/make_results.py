@@ -197,7 +197,7 @@ def members() -> str:
 
 
 def spreads() -> str:
-    """Validation scores of four members, drawn in by several factors."""
+    """Validation scores of four members, shrunk by several factors."""
     records = json.loads((RESULTS / "spreads.json").read_text())
     shown = (0.8, 0.84, 0.88, 0.92, 0.96, 1.0)
     measures = ("nlpp", "crps", "coverage_90")

@@ -14,7 +14,7 @@ from pathlib import Path
 
 IMAGES = Path(__file__).parent / "images"
 EXAMPLE = Path(__file__).parents[1] / "examples" / "tabular_report.py"
-# The page on a desk and, beside it, 360 pixels wide as on a phone.
+# The page on a desk, and next to it 360 pixels wide as on a phone.
 FRAMES = """<!DOCTYPE html><body style="margin:0;display:flex;gap:24px;background:#8a9199;padding:24px">
 <iframe src="report.html" style="border:0;width:1000px;height:1250px;background:#fff"></iframe>
 <iframe src="report.html" style="border:0;width:360px;height:1250px;background:#fff"></iframe></body>"""

@@ -14,7 +14,6 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-import numpy as np
 import pandas as pd
 from sklearn.datasets import load_diabetes
 from sklearn.model_selection import train_test_split
@@ -38,7 +37,6 @@ def main(data: Path, target: str, out: Path, max_iter: int = 400) -> Report:
 
     model = DeepGPRegressor(n_layers=2, subset_size=50, max_iter=max_iter, random_state=0)
     model.fit(train.drop(columns=target), train[target])
-    model.target_names_ = np.array([target])
     model.save(out / "model.sodgp")
 
     report = write_report(

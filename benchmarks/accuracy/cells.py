@@ -13,9 +13,10 @@ from sodgp.estimator.several import models_of
 
 from benchmarks.accuracy.variants import VARIANTS
 from benchmarks.paper.machine import origin
-from sodgp import DeepGPRegressor
+from benchmarks.records import estimator_of
 from sodgp.data import load, paper_split
 from sodgp.errors import NumericalError
+from sodgp.estimator.describe import models_of
 from sodgp.estimator.many import fit_replicates
 from sodgp.predictive import metrics
 from sodgp.predictive.mixture import GaussianMixture
@@ -64,7 +65,7 @@ def compute(cell: Cell, *, device: str, splits: int = N_SPLITS, compile: bool = 
     table = load(cell.data)
     rows = [parts(cell.stage, len(table.y), split) for split in range(splits)]
     models = [
-        DeepGPRegressor(**variant.options, random_state=100 * split + member, device=device, compile=compile)
+        estimator_of({**variant.options, "random_state": 100 * split + member, "device": device, "compile": compile})
         for split in range(splits)
         for member in range(variant.members)
     ]
@@ -105,7 +106,7 @@ def finished(cell: Cell, out: Path, splits: int | None = None) -> dict[str, Any]
         wanted["splits"] = splits
     if not isinstance(record, dict):
         return None
-    # Cells from before members were drawn in are of the plain mixture.
+    # Cells from before members were shrunk are of the plain mixture.
     found = {"member_spread": 1.0, **record}
     return record if all(found.get(name) == value for name, value in wanted.items()) else None
 

@@ -5,16 +5,14 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from benchmarks.paper.protocol import plain
-from sodgp import DeepGPRegressor
-from sodgp.estimator.options.efforts import EFFORTS, members_of
-from sodgp.estimator.pooling import spread_of
+from benchmarks.records import estimator_of, options_of, plain
+from sodgp.estimator.options.efforts import EFFORTS
 from sodgp.model.architecture import Initialization
 
 
 @dataclass(frozen=True)
 class Variant:
-    """Options of `DeepGPRegressor`, and how many members share a mixture.
+    """Options by their names in results (`benchmarks.records`), and how many members share a mixture.
 
     Parameters
     ----------
@@ -33,10 +31,9 @@ class Variant:
         options = {name: plain(value) for name, value in self.options.items()}
         described: dict[str, Any] = {"options": options, "members": self.members}
         if "effort" in options:
-            estimator = DeepGPRegressor(**self.options)
+            described["effort"] = asdict(EFFORTS[self.options["effort"]])
+            described["member_spread"] = options_of(estimator_of(self.options))["member_spread"]
             options.pop("member_spread", None)
-            described["effort"] = asdict(EFFORTS[estimator.effort])
-            described["member_spread"] = spread_of(estimator, members_of(estimator))
         return described
 
 

@@ -57,7 +57,7 @@ class Display:
         self._bar.update(self._task, description=f"[{self._count + 1}/{len(self._work)}] {_name(keys)}")
 
     def reporter(self, keys: Sequence[Key]) -> Callable[[int, int], None]:
-        """A function to be told the iteration of these cells, and how many there are."""
+        """A function that takes the iteration of these cells, and how many there are."""
         work = sum(self._work[key] for key in keys)
         is_first = True
 

@@ -6,16 +6,22 @@ import copy
 import math
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
 from sklearn.base import clone
 
 from benchmarks.paper.splits import Split
+from sodgp import DeepGPRegressor
 from sodgp.errors import SodgpError
+from sodgp.estimator.options.configuration import Configuration
+from sodgp.estimator.options.names import method_of
+from sodgp.estimator.prepare import checked_data, prepare
 from sodgp.predictive import metrics
 from sodgp.predictive.mixture import GaussianMixture
-from sodgp.training.history import TrainingState
+from sodgp.training.history import History, TrainingState
+from sodgp.training.run import FitResult
 from sodgp.training.stacking import unstack
 
 COLUMNS = ("train_nlpp", "train_rmse", "test_nlpp", "test_rmse")
@@ -107,12 +113,12 @@ class Recorder:
     curves : list of Curve
     """
 
-    def __init__(self, estimators: Sequence[Any], splits: Sequence[Split], every: int) -> None:
+    def __init__(self, estimators: Sequence[DeepGPRegressor], splits: Sequence[Split], every: int) -> None:
         self.curves = [Curve(split) for split in splits]
         self.every = every
         # A sampler's model predicts from posterior draws, which it does not have before the end.
-        self._can_predict = estimators[0].inference != "sghmc"
-        self._probes: list[Any] = []
+        self._can_predict = method_of(estimators[0].inference).sampler is None
+        self._probes: list[DeepGPRegressor] = []
         if every and self._can_predict:
             self._probes = [_probe(estimator, split) for estimator, split in zip(estimators, splits, strict=True)]
         # Seconds until the last checkpoint of a run before this one, and seconds spent here.
@@ -139,24 +145,26 @@ class Recorder:
             return
         began = time.perf_counter()
         if len(self._probes) == 1:
-            self._probes[0].model_ = state.model
+            self._probes[0].fitted_ = replace(self._probes[0].fitted_, model=state.model)
         elif self._probes:
-            unstack(state.model, [probe.model_ for probe in self._probes])  # type: ignore[arg-type]
+            unstack(state.model, [probe.model_ for probe in self._probes])
         for index, curve in enumerate(self.curves):
             curve.record(state.iteration, _predictor(self._probes[index]) if self._probes else None)
         self._own += time.perf_counter() - began
 
 
-def _probe(estimator: Any, split: Split) -> Any:
+def _probe(estimator: DeepGPRegressor, split: Split) -> DeepGPRegressor:
     """A copy of the estimator with its scaling and subset, and a model of its own to copy parameters into."""
-    probe = clone(estimator).set_params(callbacks=None, verbose=0)
-    problem, settings = probe._prepare(split.X_train, split.y_train)
-    model = probe._method.build(problem.architecture, problem.data, torch.Generator().manual_seed(0))
-    probe.model_ = model.to(settings.device).requires_grad_(False).eval()
+    probe = clone(estimator).set_params(callbacks=None, checkpoint=None, verbose=0)
+    data = checked_data(type(probe).__name__, split.X_train, split.y_train)
+    prepared = prepare(Configuration.from_estimator(probe), data, seed=None, previous=None, plan=None)
+    problem, device = prepared.problem, prepared.settings.device
+    model = prepared.method.build(problem.architecture, problem.data, torch.Generator().manual_seed(0))
+    probe.fitted_ = prepared.fitted(FitResult(model.to(device).requires_grad_(False).eval(), History()))
     return probe
 
 
-def _predictor(probe: Any) -> Predict:
+def _predictor(probe: DeepGPRegressor) -> Predict:
     def predict(X: Any, n_samples: int | None) -> GaussianMixture:
         view = copy.copy(probe)
         view.n_predict_samples = n_samples or probe.n_predict_samples

@@ -1,4 +1,4 @@
-"""The tables as one HTML page that needs nothing beside it."""
+"""The tables as one HTML page that needs no other file."""
 
 from __future__ import annotations
 

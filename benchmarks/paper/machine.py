@@ -83,7 +83,7 @@ def _commit() -> dict[str, Any]:
 
     For a copy of the source without its history, the environment variable ``SODGP_COMMIT`` names the commit.
     """
-    root = Path(__file__).resolve().parents[3]
+    root = Path(__file__).resolve().parents[2]
     if named := os.environ.get("SODGP_COMMIT"):
         return {"commit": named}
     if not (root / ".git").exists():

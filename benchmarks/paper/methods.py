@@ -55,7 +55,7 @@ def compute(
         Results folder, in which a fit of ours keeps checkpoints while it runs, and continues from those of a run that
         was stopped; None for no checkpoints. They stay until `benchmarks.paper.unfinished.forget`.
     report : function (iteration, last iteration)
-        Told how far training is.
+        Called with how far training is.
 
     Returns
     -------
@@ -73,7 +73,7 @@ def compute(
     if keys[0].method in PEERS:
         return [_peer(request, key, data, place, history_every, report) for key in keys]
     compiles = compile and keys[0].method != "SGHMC"
-    changes = {"device": device, "compile": compiles}
+    changes: dict[str, Any] = {"device": device, "tuning__compile": compiles}
     if out is None:
         return _ours(request, keys, data, changes, history_every, report)
     identity = {
@@ -88,7 +88,7 @@ def compute(
         except CheckpointError as error:
             if not is_begun:
                 raise
-            # Another processor may choose another subset.
+            # Another machine may choose another subset.
             warnings.warn(f"{keys[0]} begins anew: {error}", CheckpointWarning, stacklevel=2)
             discard(checkpoints)
             return _ours(request, keys, data, changes, history_every, report)
@@ -137,7 +137,7 @@ def _ours(
             "parameters": estimator.n_parameters_,
             "iterations": estimator.n_iter_,
             "rollbacks": course.rollbacks,
-            "compiled": changes["compile"],
+            "compiled": changes["tuning__compile"],
         }
         history = curve.as_dict(dict(zip(course.iteration, course.bound, strict=True))) if history_every else {}
         cells.append(_cell(request, key, split, dist, extra, history, place))

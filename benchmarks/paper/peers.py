@@ -20,7 +20,7 @@ from sodgp.errors import NumericalError
 from sodgp.predictive.mixture import GaussianMixture
 from sodgp.system.arrays import FloatArray
 
-# Told the iteration, and how many there are. A fit that is resumed does not begin with the first.
+# Takes the iteration, and how many there are. A fit that is resumed does not begin with the first.
 Report = Callable[[int, int], None]
 
 

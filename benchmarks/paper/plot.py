@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-# Depth is told by the line.
+# The style of the line says the depth.
 _COLOURS = {
     "default": "#000000",
     "SoD": POINT,
@@ -97,7 +97,7 @@ def _limits(numbers: Sequence[Number]) -> tuple[float, float]:
     near = means <= far
     low, high = max((means - stds)[near].min(), 0.0), min((means + stds)[near].max(), far)
     margin = 0.08 * (high - low) or 0.1
-    # An arrow has its number beside it.
+    # An arrow has its number next to it.
     return max(low - margin, 0.0), high + (margin if near.all() else 4.0 * margin)
 
 

@@ -6,11 +6,11 @@ import difflib
 import importlib.util
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, is_dataclass, replace
-from types import SimpleNamespace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from benchmarks.paper.cells import Cell, Key
+from benchmarks.records import NOT_SETTINGS, options_of
 from sodgp.data import DataSet, paper_split
 from sodgp.errors import ConfigurationError
 
@@ -23,22 +23,19 @@ WITHOUT_DEPTH = ("SVGP", "exact", "ngboost")
 EXACT_ROWS = 2000
 OWN_DEPTH = 3
 
-# None of these changes the numbers of a cell beyond rounding; the seed stands beside the settings.
-_NOT_SETTINGS = ("callbacks", "verbose", "device", "n_threads", "random_state", "compile")
-
-# What an option that is not in an old cell stood for, where today's default is another.
-_BEFORE = {"predictive_weight": 0.0, "separate_kernels": False, "outlier_probability": 0.0, "n_members": 1}
-
 # The paper's methods with our own defaults in place of the paper's settings.
 _BY_DEFAULT: dict[str, dict[str, Any]] = {
     "SoD": {},
     "SoD*": {"subset": "random"},
     "DSVI": {"inference": "dsvi"},
-    "DSVI*": {"inference": "dsvi", "learn_inducing_inputs": False},
+    "DSVI*": {"inference": "dsvi", "inference__learn_inducing_inputs": False},
     "SGHMC": {"inference": "sghmc"},
     "SVGP": {"inference": "dsvi"},
     "default": {},
 }
+
+# The default of what an option did before it was there, where that is not the option's default: old cells lack it.
+_BEFORE = {"predictive_weight": 0.0, "separate_kernels": False, "outlier_probability": 0.0}
 
 # GPyTorch's tutorial; it trains for 10 epochs, which is far too little on small sets.
 _GPYTORCH: dict[str, Any] = {
@@ -104,10 +101,7 @@ class Request:
 
     def settings(self, key: Key) -> dict[str, Any]:
         """Everything that decides the cell's numbers but the seed, as it stands in the file."""
-        if key.method in PEERS:
-            options = self._peer_options(key)
-        else:
-            options = _written(self.estimator(key).get_params(deep=False))
+        options = self._peer_options(key) if key.method in PEERS else options_of(self.estimator(key))
         settings = {"protocol": self.protocol, "source": self.source, "method": key.method, "options": options}
         return json.loads(json.dumps(settings))
 
@@ -117,9 +111,9 @@ class Request:
             return cell
         from sodgp import DeepGPRegressor
 
-        younger = _written({**DeepGPRegressor().get_params(deep=False), **_BEFORE})
-        known = {name: value for name, value in cell.settings["options"].items() if name not in _NOT_SETTINGS}
-        return replace(cell, settings={**cell.settings, "options": {**younger, **known}})
+        known = {name: value for name, value in cell.settings["options"].items() if name not in NOT_SETTINGS}
+        options = {**options_of(DeepGPRegressor()), **_BEFORE, **known}
+        return replace(cell, settings={**cell.settings, "options": options})
 
     def estimator(self, key: Key, **changes: Any) -> Any:
         """The unfitted estimator of a cell of ours, with the split's number as its seed."""
@@ -132,7 +126,7 @@ class Request:
         changes["random_state"] = key.split
         if self.protocol == "paper" and key.method != "default":
             return paper(key.layers, key.method, self.source, **changes)
-        return DeepGPRegressor(n_layers=key.layers, **{**_BY_DEFAULT[key.method], **changes})
+        return DeepGPRegressor(n_layers=key.layers).set_params(**{**_BY_DEFAULT[key.method], **changes})
 
     def _peer_options(self, key: Key) -> dict[str, Any]:
         if key.method == "exact":
@@ -163,37 +157,6 @@ class Request:
                     f"the method 'exact' takes at most {EXACT_ROWS:,} training rows, and {name} has {rows:,}: its"
                     " time grows with their cube. Leave it out for this set."
                 )
-
-
-def _written(options: Mapping[str, Any]) -> dict[str, Any]:
-    """The options of an estimator as they stand in a cell: what an effort means may change, its steps are written."""
-    from sodgp.estimator.options.efforts import EFFORTS, members_of
-    from sodgp.estimator.options.rules import BATCH_SIZE, may_separate
-    from sodgp.estimator.pooling import spread_of
-
-    written = {name: plain(value) for name, value in options.items() if name not in _NOT_SETTINGS}
-    if written["max_iter"] is None:
-        written["max_iter"] = EFFORTS[written["effort"]].max_iter
-    written["n_members"] = members_of(SimpleNamespace(**options))
-    written["member_spread"] = spread_of(SimpleNamespace(**options), written["n_members"])
-    if written["predictive_weight"] is None and written["inference"] != "sod":
-        written["predictive_weight"] = 0.0  # what None means there, and what older cells say
-    if written["separate_kernels"] is None and not may_separate(written):
-        written["separate_kernels"] = False  # likewise
-    if written["batch_size"] is None and written["inference"] != "sod":
-        written["batch_size"] = BATCH_SIZE  # likewise
-    if written["outlier_probability"] is None and written["predictive_weight"] == 0.0:
-        written["outlier_probability"] = 0.0  # likewise
-    return written
-
-
-def plain(value: Any) -> Any:
-    """An option's value as JSON can hold it."""
-    if is_dataclass(value) and not isinstance(value, type):
-        return asdict(value)
-    if value is None or isinstance(value, str | int | float | list | tuple):
-        return value
-    return repr(value)
 
 
 def numbers(option: str, text: str) -> list[int]:

@@ -309,7 +309,7 @@ def _end_with(sentinel: int) -> None:
 
 
 def set_threads() -> None:
-    """One thread of the processor, unless the environment says how many: matrices this small gain nothing by more."""
+    """One CPU thread, unless the environment says how many: matrices this small gain nothing by more."""
     import torch
 
     if "OMP_NUM_THREADS" not in os.environ:

@@ -200,9 +200,9 @@ def notes(cells: Sequence[Cell]) -> list[str]:
         count = cell.settings["options"].get("max_iter") or cell.results.get("iterations")
         if count is not None:
             steps.setdefault(count, set()).add(row_label(cell.key.method, cell.key.layers))
-    told = [f"{count:,} ({', '.join(sorted(rows))})" for count, rows in sorted(steps.items())]
-    if told:
-        lines.append(f"Iterations: {'; '.join(told)}.")
+    counts = [f"{count:,} ({', '.join(sorted(rows))})" for count, rows in sorted(steps.items())]
+    if counts:
+        lines.append(f"Iterations: {'; '.join(counts)}.")
     commits = sorted({_commit(cell) for cell in cells})
     versions = sorted({str(cell.origin.get("sodgp")) for cell in cells})
     lines.append(f"{len(cells)} cells of sodgp {', '.join(versions)}, commit {', '.join(commits)}.")

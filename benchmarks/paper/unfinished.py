@@ -1,4 +1,4 @@
-"""Fits that were stopped half-way: their checkpoints stand beside the cells until these are written."""
+"""Fits that were stopped half-way: their checkpoints are kept until the cells are written."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.paper.cells import Key
+from sodgp import Checkpoint
 from sodgp.errors import CheckpointError
 from sodgp.system.files import alone_in, write_text_whole
 from sodgp.training.checkpoint.folder import CheckpointFolder
@@ -50,12 +51,12 @@ def kept(out: Path, keys: Sequence[Key], identity: Mapping[str, Any]) -> Iterato
             yield {}, False
             return
         write_text_whole(path / _CELLS, json.dumps(files))
-        yield {"checkpoint": str(path), "checkpoint_every": EVERY}, _can_be_read(path)
+        yield {"checkpoint": Checkpoint(str(path), every=EVERY)}, _can_be_read(path)
 
 
 def discard(options: Mapping[str, Any]) -> None:
     """Remove the checkpoints that `kept` gave, to begin anew."""
-    CheckpointFolder(options["checkpoint"]).clear()
+    CheckpointFolder(options["checkpoint"].folder).clear()
 
 
 def forget(out: Path, keys: Iterable[Key]) -> None:

@@ -66,7 +66,7 @@ def one(case: Case, method: str) -> dict[str, Any]:
         except Exception as error:
             found["outcome"] = f"unexplained: {type(error).__name__}"
             found["message"] = str(error)[:300]
-    # NumPy's and PyTorch's own warnings tell a user nothing.
+    # NumPy's and PyTorch's own warnings do not help a user.
     raw = sorted({str(w.message)[:100] for w in said if not issubclass(w.category, SodgpWarning)})
     if raw:
         found["warnings"] = raw

@@ -94,13 +94,13 @@ def sparse(rng: Rng, N: int, D: int) -> tuple[Any, Any]:
     return np.where(rng.random((N, D)) < 0.02, X, 0.0), y
 
 
-def heavy(law: str, rng: Rng, N: int, D: int) -> tuple[Any, Any]:
+def heavy(tails: str, rng: Rng, N: int, D: int) -> tuple[Any, Any]:
     """Tails without a variance, or nearly so."""
     draw = {
         "cauchy": lambda size: rng.standard_cauchy(size),
         "log-normal": lambda size: rng.lognormal(0.0, 6.0, size),
         "pareto": lambda size: rng.pareto(0.5, size),
-    }[law]
+    }[tails]
     return draw((N, D)), draw(N)
 
 
@@ -232,7 +232,7 @@ KINDS: dict[str, tuple[Make, tuple[tuple[int, int], ...]]] = {
     "one-hot": (one_hot, (*SHAPES[1:], *LARGE[1:3])),
     "constant columns": (constant_columns, SHAPES),
     "sparse": (sparse, SHAPES[2:]),
-    **{f"{law} tails": (partial(heavy, law), (*SHAPES, LARGE[1])) for law in ("cauchy", "log-normal", "pareto")},
+    **{f"{tails} tails": (partial(heavy, tails), (*SHAPES, LARGE[1])) for tails in ("cauchy", "log-normal", "pareto")},
     **{f"outlier at {s:g}": (partial(outlier, s), SHAPES[3:7]) for s in (1e3, 1e9, 1e15)},
     **{f"constant y {v:g}": (partial(constant_y, v), SHAPES[:6]) for v in (0.0, 5.0, -1e12, 1e-12)},
     "nearly constant y": (nearly_constant_y, SHAPES),

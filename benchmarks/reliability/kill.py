@@ -4,7 +4,7 @@ python -m benchmarks.reliability.kill                          50 kills; about t
 python -m benchmarks.reliability.kill --kills 5 --cases sghmc  a few
 
 For every case one process trains to the end. Then, for every kill, a process trains with a checkpoint every few steps
-and is killed when it has used a random share of the processor time that the whole fit took (not of the wall time: a
+and is killed when it has used a random share of the CPU time that the whole fit took (not of the wall time: a
 busy machine would shift all kills to the beginning). Every checkpoint in its folder must be whole, and a third process
 resumes and trains to the end. Compared are the SHA-256 of all parameters and buffers, of the history but for its clock,
 and of predictions. Processes are forks of this one, which saves the seconds that imports take; the first resume of
@@ -30,8 +30,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from benchmarks.records import estimator_of
+
 RESULTS = Path(__file__).parents[1] / "results"
 _SHARED = {"subset_size": 16, "n_samples": 3, "n_predict_samples": 8, "random_state": 0, "checkpoint_every": 5}
+# By the names of `benchmarks.records`.
 _SAMPLER = {"inference": "sghmc", "n_posterior_samples": 40, "thinning": 5, "learning_rate": 0.01}
 CASES: dict[str, dict[str, Any]] = {
     "sod ancestral": {"batch_size": 60, "max_iter": 200},
@@ -42,7 +45,6 @@ CASES: dict[str, dict[str, Any]] = {
         "max_iter": 150,
     },
     "sod joint": {"coupling": "joint", "batch_size": 40, "max_iter": 150},
-    "sod, moving subset": {"reselect_every": 20, "batch_size": 60, "max_iter": 200},
     "sod, three restarts": {"n_restarts": 3, "batch_size": 60, "max_iter": 500},
     "dsvi": {"inference": "dsvi", "batch_size": 60, "max_iter": 200},
     "svgp": {"inference": "dsvi", "n_layers": 1, "batch_size": 60, "max_iter": 300},
@@ -74,12 +76,13 @@ def data() -> tuple[Any, Any]:
 
 
 def estimator(case: str, folder: str | None, **changes: Any) -> Any:
-    from sodgp import DeepGPRegressor
+    from sodgp import Checkpoint
 
-    options = {**_SHARED, **CASES[case], "checkpoint": folder, **changes}
+    options = {**_SHARED, **CASES[case], **changes}
+    every = options.pop("checkpoint_every")
     if options.get("inference") in ("sghmc", "mean_field"):
         options.pop("n_samples")
-    return DeepGPRegressor(**options)
+    return estimator_of({**options, "checkpoint": None if folder is None else Checkpoint(folder, every)})
 
 
 def digest(model: Any) -> str:
@@ -127,7 +130,7 @@ def processor_seconds(number: int) -> float | None:
 
 
 def trained(how: str, case: str, folder: str | None, changes: dict[str, Any], *, resume: bool = False) -> Any:
-    """Processor seconds and digest of a fit in a process of its own; EOFError where it failed."""
+    """CPU seconds and digest of a fit in a process of its own; EOFError where it failed."""
     process, pipe = start(how, case, folder, changes, resume=resume)
     end = pipe.recv()
     process.join()
@@ -212,7 +215,7 @@ def table(kills: list[Kill]) -> str:
 
 
 def write(out: Path, command: str, kills: list[Kill]) -> None:
-    """The result so far: JSON, and a table beside it."""
+    """The result so far: JSON, and a table next to it."""
     import torch
 
     about = {"command": command, "python": platform.python_version(), "torch": torch.__version__}

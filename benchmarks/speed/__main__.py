@@ -98,7 +98,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--no-memory", dest="memory", action="store_false", help="leave peak memory out")
     parser.add_argument("--commit", help="to be recorded where there is no git")
-    parser.add_argument("--out", type=Path, help="JSON file; the Markdown report is written beside it")
+    parser.add_argument("--out", type=Path, help="JSON file; the Markdown report is written next to it")
     return parser
 
 

@@ -43,11 +43,10 @@ class Contestant:
 
 
 class _Method(NamedTuple):
-    """One of ours, perhaps with a kernel for each output of the first layer."""
+    """One of ours."""
 
     label: str
     inference: Inference
-    separate_kernels: bool = False
 
 
 _METHODS = {
@@ -55,7 +54,7 @@ _METHODS = {
     "sod_marginal": _Method("SoD marginal", SoD(coupling="marginal")),
     "sod_predictive": _Method("SoD predictive", SoD(predictive_weight=1.0)),
     # What the estimator trains from some hundred rows on.
-    "sod_default": _Method("SoD predictive, kernels apart", SoD(predictive_weight=1.0), separate_kernels=True),
+    "sod_default": _Method("SoD predictive, kernels apart", SoD(predictive_weight=1.0, separate_kernels=True)),
     "dsvi": _Method("DSVI", DSVI()),
 }
 _TO_COMPILE = (OURS, "sod_predictive", "sod_default")
@@ -83,16 +82,16 @@ def contestants(shape: Shape, device: torch.device) -> list[Contestant]:
 
 
 def _ours(name: str, how: str = "", words: str = "", *, captured: bool, compiled: bool = False) -> Contestant:
-    label, inference, separate = _METHODS[name]
+    label, inference = _METHODS[name]
 
     def build(shape: Shape, data: TrainingSet, device: torch.device) -> StepFunction:
-        return our_step(inference, shape, data, device, separate_kernels=separate, captured=captured, compiled=compiled)
+        return our_step(inference, shape, data, device, captured=captured, compiled=compiled)
 
     return Contestant(name + how, label + words, build)
 
 
 def _replicated(replicates: int, *, compiled: bool) -> Contestant:
-    label, method, _ = _METHODS[OURS]
+    label, method = _METHODS[OURS]
 
     def build(shape: Shape, _: TrainingSet, device: torch.device) -> StepFunction:
         is_cuda = device.type == "cuda"

@@ -20,7 +20,7 @@ from benchmarks.speed.contestants import StepFunction, contestants
 from benchmarks.speed.shapes import SHAPES, Shape, synthetic_data
 from sodgp.inference.contract import TrainingSet
 
-# The second step has all of Adam's state beside it.
+# The second step has all of Adam's state.
 _STEPS = 2
 _MIB = 2.0**20
 
@@ -84,7 +84,7 @@ def _run(shape: Shape, contestant: str, data: TrainingSet, device: torch.device)
 
 
 def _resident_bytes() -> int:
-    """Resident memory now; where the system does not tell, the peak so far."""
+    """Resident memory now; where the system does not say, the peak so far."""
     statm = Path("/proc/self/statm")
     if not statm.exists():
         return _peak_bytes()

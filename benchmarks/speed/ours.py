@@ -25,7 +25,6 @@ def our_step(
     data: TrainingSet,
     device: torch.device,
     *,
-    separate_kernels: bool = False,
     captured: bool = False,
     compiled: bool = False,
 ) -> Step:
@@ -37,14 +36,12 @@ def our_step(
     shape : Shape
     data : TrainingSet
     device : torch.device
-    separate_kernels : bool
-        A kernel for each output of the first layer.
     captured : bool
         Recorded as a CUDA graph.
     compiled : bool
         Small operations fused by PyTorch's compiler first.
     """
-    problem = _problem(inference, shape, data, seed=0, separate_kernels=separate_kernels)
+    problem = _problem(inference, shape, data, seed=0)
     model = inference.build(problem.architecture, _start_rows(problem.data, shape), _generator(0)).to(device)
     return _assemble(inference, shape, model, problem.data, device, [0], captured=captured, compiled=compiled)
 
@@ -88,15 +85,13 @@ def _assemble(
     return training_step(inference, model, batcher, seeds, settings)
 
 
-def _problem(
-    inference: Inference, shape: Shape, data: TrainingSet, seed: int, separate_kernels: bool = False
-) -> Problem:
+def _problem(inference: Inference, shape: Shape, data: TrainingSet, seed: int) -> Problem:
     if not inference.uses_subset:
         # The same B rows a step for every method: DSVI's data are the rest.
         data = TrainingSet(data.X_s[:0], data.y_s[:0], data.X_r, data.y_r)
     # Directions from a few rows: the initial values do not change the time of a step.
     weights = linear_weights(data.X_r[: 2 * shape.n_columns].cpu(), shape.hidden_widths)
-    architecture = Architecture(shape.n_columns, 1, shape.size, weights, dtype=DTYPE, separate_kernels=separate_kernels)
+    architecture = Architecture(shape.n_columns, 1, shape.size, weights, dtype=DTYPE)
     return Problem(architecture, data, seed)
 
 

@@ -18,7 +18,7 @@ from benchmarks.paper.tutorial import TutorialDeepGP
 from benchmarks.speed.machine import describe_machine, git_commit
 from benchmarks.speed.measure import Timing, interleaved_rounds, warm_up
 from sodgp import DeepGPRegressor
-from sodgp.linalg.draws import SharedDraws
+from sodgp.linalg.draws import FreshDraws, SharedDraws
 
 N_INPUTS, N_LAYERS, SIZE, N_SAMPLES = 8, 3, 100, 50
 ROWS = (1, 100, 1_000, 10_000)
@@ -47,14 +47,17 @@ def contestants(X: np.ndarray, size: int = SIZE) -> dict[str, Callable[[], objec
     rows = torch.from_numpy(X)
 
     def anew() -> object:
-        draws = SharedDraws(0, N_SAMPLES, dtype=rows.dtype)
+        # Nothing is kept for numbers that come from a generator.
+        fresh = FreshDraws(torch.Generator().manual_seed(0), N_SAMPLES, dtype=rows.dtype)
+        fitted = model.fitted_
         with torch.no_grad():
-            return model._method.predict(model.model_, model._X_s, model._y_s, rows.unsqueeze(0), draws)
+            predictor = fitted.method.predictor(fitted.model, fitted.X_s, fitted.y_s, fresh)
+            return predictor.rows(rows.unsqueeze(0), SharedDraws(0, N_SAMPLES, dtype=rows.dtype))
 
     def gpytorch_prediction() -> object:
         with torch.no_grad(), gpytorch.settings.num_likelihood_samples(N_SAMPLES):
-            laws = [peer.likelihood(peer(part)) for part in rows.split(_CHUNK_ROWS)]
-            return [(law.mean.mean(0), law.variance.mean(0)) for law in laws]
+            parts = [peer.likelihood(peer(part)) for part in rows.split(_CHUNK_ROWS)]
+            return [(part.mean.mean(0), part.variance.mean(0)) for part in parts]
 
     return {
         "mean": lambda: model.predict(X),

@@ -34,7 +34,7 @@ def kind_of(kernel: str) -> str:
 
 
 def tally(kernels: Iterable[tuple[str, float, int]], steps: int) -> dict[str, tuple[float, float]]:
-    """Microseconds and launches per step by kind, the dearest first, from (name, microseconds, launches)."""
+    """Microseconds and launches per step by kind, the most expensive first, from (name, microseconds, launches)."""
     sums: dict[str, list[float]] = defaultdict(lambda: [0.0, 0.0])
     for name, microseconds, launches in kernels:
         entry = sums[kind_of(name)]
@@ -49,7 +49,7 @@ def profile_step(step: StepFunction) -> dict[str, Any]:
     Returns
     -------
     dict
-        ``kinds``, the dearest first, each with microseconds and launches per step; ``dearest``, the names of the
+        ``kinds``, the most expensive first, each with microseconds and launches per step; ``dearest``, the names of the
         kernels that take most, each with the same.
     """
     with profile(activities=[ProfilerActivity.CUDA]) as prof:

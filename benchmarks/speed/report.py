@@ -42,7 +42,7 @@ def ratios(timings: Mapping[str, Mapping[str, float]]) -> dict[str, dict[str, fl
 
 
 def store(record: Mapping[str, Any], path: Path) -> None:
-    """Write the record to `path`, and its Markdown beside it."""
+    """Write the record to `path`, and its Markdown next to it."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(record, indent=1) + "\n")
     path.with_suffix(".md").write_text(markdown(record))
@@ -94,13 +94,13 @@ def details(name: str, shape: Mapping[str, Any]) -> str:
 
 
 def kernels(profile: Mapping[str, Any]) -> str:
-    """What the compiled step does on the device, by kind and by its dearest kernels."""
+    """What the compiled step does on the device, by kind and by its most expensive kernels."""
     total = sum(micro for micro, _ in profile["kinds"].values())
     rows = [["kernels of the compiled step", "µs", "launches"]]
     rows += [[kind, f"{micro:.0f}", f"{count:.0f}"] for kind, (micro, count) in profile["kinds"].items()]
-    dearest = [f"* `{name}`: {micro:.0f} µs, {count:.0f}x" for name, micro, count in profile["dearest"]]
+    expensive = [f"* `{name}`: {micro:.0f} µs, {count:.0f}x" for name, micro, count in profile["dearest"]]
     # They run one by one: the sum is the step, but for the gaps between them.
-    return _table([*rows, ["together", f"{total:.0f}", ""]]) + "\n\n" + "\n".join(dearest)
+    return _table([*rows, ["together", f"{total:.0f}", ""]]) + "\n\n" + "\n".join(expensive)
 
 
 def growth(record: Mapping[str, Any]) -> str:

@@ -27,7 +27,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     torch.set_num_threads(options.threads)
     options.out.mkdir(parents=True, exist_ok=True)
     ends = time.perf_counter() + 60.0 * options.budget
-    settings = Settings(options.iterations, options.splits, options.layers, options.reselect_every, options.max_rows)
+    settings = Settings(options.iterations, options.splits, options.layers, options.max_rows)
     cells = [Cell(d, s, m) for d in options.data for m in options.sizes for s in options.selectors]
     try:
         if options.selection_time:
@@ -49,8 +49,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _run(cells: Sequence[Cell], settings: Settings, options: argparse.Namespace, ends: float) -> None:
     missing = [cell for cell in cells if finished(cell, settings, options.out) is None]
-    # On a GPU all selectors of one data set and size share a program; where they move, each moves in its own way.
-    together = options.device == "cuda" and settings.reselect_every is None
+    # On a GPU all selectors of one data set and size share a program.
+    together = options.device == "cuda"
     groups: dict[tuple[object, ...], list[Cell]] = {}
     for cell in missing:
         groups.setdefault((cell.data, cell.size, None if together else cell.selector), []).append(cell)
@@ -87,7 +87,6 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--splits", type=int, default=5)
     parser.add_argument("--iterations", type=int, default=1000)
     parser.add_argument("--layers", type=int, default=2)
-    parser.add_argument("--reselect-every", type=int, help="move the subset after so many steps")
     parser.add_argument("--max-rows", type=int, help="of training and of test rows, for trials")
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
     parser.add_argument("--threads", type=int, default=1, help="of torch on the CPU (default 1)")

@@ -19,7 +19,7 @@ def markdown(records: Sequence[Record], times: Sequence[Record], missing: int) -
         one = records[0]["settings"]
         parts.append(
             f"{one['iterations']} iterations, {one['layers']} layers, {one['splits']} splits,"
-            f" reselect_every={one['reselect_every']}, max_rows={one['max_rows']}; test NLPP in original units (lower"
+            f" max_rows={one['max_rows']}; test NLPP in original units (lower"
             " is better), mean and standard error over the splits, RMSE in brackets. The best mean of a column is bold."
         )
         if missing:

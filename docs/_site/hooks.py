@@ -1,4 +1,4 @@
-"""What MkDocs is told beyond its configuration: mathematics as MathML."""
+"""What MkDocs does beyond its configuration: mathematics as MathML."""
 
 from __future__ import annotations
 

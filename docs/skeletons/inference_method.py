@@ -2,34 +2,35 @@
 
 This one works: doubly stochastic inference whose data term is the log of the *mean* density over the Monte Carlo
 samples, the density that a prediction is scored by (Jankowiak, Pleiss and Gardner 2020 call such objectives
-predictive). It is no lower bound of the log evidence. DSVI has it too, as ``predictive_weight=1``, which the tests use
-as a check.
+predictive). It is no lower bound of the log evidence. DSVI has it too, as ``DSVI(predictive_weight=1)``, which the
+tests use as a check.
 """
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
+from typing import ClassVar, cast
 
 import torch
-from torch import Tensor
-from torch.distributions import Normal
 
 from sodgp.inference.contract import Batch, Terms, TrainingSet
-from sodgp.inference.inducing import inducing_layers
+from sodgp.inference.inducing import InducingMethod, inducing_layers
 from sodgp.layers.contract import Points
+from sodgp.layers.inducing import InducingLayer
 from sodgp.linalg.draws import Draws
 from sodgp.model.architecture import Architecture
 from sodgp.model.deep_gp import DeepGP
+from sodgp.predictive.density import log_mixture
+from sodgp.system.validation import check_positive
 
 
-@dataclass(frozen=True)
-class PredictiveDensity:
+@dataclass(frozen=True, kw_only=True)
+class PredictiveDensity(InducingMethod):
     """An objective with the layers of DSVI.
 
-    With B rows of the data and T samples of f^1 .. f^(L-1), m and V the last layer's moments at each::
+    With B rows of the data and T samples of f^1 .. f^(L-1)::
 
-        N/B  sum_{n in B} log 1/T sum_t N(y_n; m_tn, V_tn + sigma^2)  -  beta sum_l KL(q(U^l) || p(U^l))
+        N/B  sum_{n in B} log 1/T sum_t E[p(y_n | f_n) | sample t]  -  beta sum_l KL(q(U^l) || p(U^l))
 
     Parameters
     ----------
@@ -37,39 +38,33 @@ class PredictiveDensity:
         Weight of the KL terms.
     """
 
+    # Options are fields: checked below, and reached by `set_params(inference__beta=...)`.
     beta: float = 1.0
-    # The contract: a name, and whether a subset of the data is set apart.
-    name: str = "predictive_density"
-    uses_subset: bool = False
+
+    name: ClassVar[str] = "predictive_density"
+    # Arguments of DeepGPRegressor that mean nothing here: they are refused, not ignored.
+    unused_options: ClassVar[tuple[str, ...]] = ("subset",)
+
+    def __post_init__(self) -> None:
+        check_positive("beta", self.beta)
+
+    @property
+    def objective(self) -> str:
+        """No bound."""
+        return "predictive"
 
     def build(self, architecture: Architecture, data: TrainingSet | None, generator: torch.Generator) -> DeepGP:
         """A model at its initial values. `data` is None for a model that is about to be loaded or stacked."""
         layers = inducing_layers(architecture, data, generator, learn_inducing_inputs=True, is_point=False)
-        return DeepGP(
-            layers,
-            n_outputs=architecture.n_outputs,
-            noise_variance=architecture.initialization.noise_variance,
-            replicates=architecture.replicates,
-        )
+        return DeepGP(layers, architecture.build_likelihood(), replicates=architecture.replicates)
 
     def terms(self, model: DeepGP, batch: Batch, draws: Draws) -> Terms:
         """Named terms whose sum is maximised, each of shape [*replicates]. Pure: no state, no global seed."""
         points, kls = model.propagate(Points(batch.X_s, batch.X_b), draws, "marginal")
-        mean, variance = model.last.marginals(points.rest)  # [*replicates, T, B, P]
-        total = variance + model.noise_variance[..., None, :]
-        densities = Normal(mean, total.sqrt()).log_prob(batch.y_b)
-        log_mean = densities.logsumexp(-3) - math.log(densities.shape[-3])
-        terms = {"rest": batch.scale * log_mean.sum((-2, -1))}
+        last = cast(InducingLayer, model.last)
+        _, p_b = model.likelihood.at(batch.X_s, batch.X_b, draws)  # p(y | f) at the rows of the batch
+        densities = p_b.log_predictive_density(batch.y_b, *last.marginals(points.rest))  # [*replicates, T, B, P]
+        terms = {"rest": batch.scale * log_mixture(densities).sum((-2, -1))}
         terms |= {f"kl_{layer}": -self.beta * kl.mean(-1) for layer, kl in enumerate(kls, start=1)}
-        terms["kl_last"] = -self.beta * model.last.kl().mean(-1)
+        terms["kl_last"] = -self.beta * last.kl().mean(-1)
         return model.with_log_prior(terms)
-
-    def predict(self, model: DeepGP, X_s: Tensor, y_s: Tensor, X: Tensor, draws: Draws) -> tuple[Tensor, Tensor]:
-        """Mean and variance of f at X for every sample, each [*replicates, T, N, P]."""
-        points, _ = model.propagate(Points(X_s, X), draws, "marginal")
-        return model.last.marginals(points.rest)
-
-    def predict_joint(self, model: DeepGP, X_s: Tensor, y_s: Tensor, X: Tensor, draws: Draws) -> tuple[Tensor, Tensor]:
-        """Mean [..., T, N, P] and covariance [..., T, P, N, N] of f at X, drawn jointly through the layers."""
-        points, _ = model.propagate(Points(X_s, X), draws, "joint")
-        return model.last.joint_moments(points.rest)

@@ -10,9 +10,9 @@ from benchmarks.accuracy.cells import Cell, compute, finished, parts, store
 from benchmarks.accuracy.report import markdown
 from benchmarks.accuracy.variants import VARIANTS, Variant
 
+from sodgp import SoD
 from sodgp.data import DataSet, paper_split
 from sodgp.errors import NumericalError
-from sodgp.estimator.pooling import usual_spread
 
 
 @pytest.fixture
@@ -52,12 +52,12 @@ def test_other_options_are_another_result(table, tmp_path, monkeypatch):
     assert finished(cell, tmp_path) is None
 
 
-def test_cells_say_how_far_members_are_drawn_in(table, tmp_path, monkeypatch):
+def test_cells_say_how_far_members_are_shrunk(table, tmp_path, monkeypatch):
     """Those from before the option are of the plain mixture, and only of that."""
     monkeypatch.setitem(VARIANTS, "tiny", Variant({"effort": "thorough"}))
     cell = Cell("test", "energy", "tiny")
     record = {"cell": vars(cell), **VARIANTS["tiny"].described}
-    assert record["member_spread"] == usual_spread(4)
+    assert record["member_spread"] == SoD().usual_spread(4)
     store(record, cell.path(tmp_path))
     assert finished(cell, tmp_path) == record
     del record["member_spread"]
@@ -66,7 +66,7 @@ def test_cells_say_how_far_members_are_drawn_in(table, tmp_path, monkeypatch):
     monkeypatch.setitem(VARIANTS, "tiny", Variant({"effort": "thorough", "member_spread": 1.0}))
     assert finished(cell, tmp_path) == record
     fewer = Variant({"effort": "thorough", "n_members": 2, "member_spread": None}).described
-    assert fewer["member_spread"] == usual_spread(2)
+    assert fewer["member_spread"] == SoD().usual_spread(2)
     assert Variant({"n_members": 2, "member_spread": 0.5}).described["options"]["member_spread"] == 0.5
 
 

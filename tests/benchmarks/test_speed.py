@@ -108,8 +108,8 @@ def test_our_step_is_the_step_of_fit():
         step()
     settings = Settings(3, TINY.batch, TINY.n_samples, LEARNING_RATE, "constant", CPU)
     problem = _problem(inference, TINY, data, 0)
-    ((model, _),) = fit(inference, [problem], settings)
-    for timed, trained in zip(step.parameters, model.parameters(), strict=True):
+    (result,) = fit(inference, [problem], settings)
+    for timed, trained in zip(step.parameters, result.model.parameters(), strict=True):
         # The training loop rounds the learning rate to single precision.
         torch.testing.assert_close(timed.detach(), trained, rtol=1e-6, atol=1e-8)
 

@@ -36,6 +36,7 @@ MADE_ELSEWHERE |= {
     f"docs/images/{name}": "docs/make_results.py"
     for name in ("results-rmse.png", "results-curves.png", "subsets-nlpp.png")
 }
+MADE_ELSEWHERE["docs/images/rooms.png"] = "docs/make_architecture.py"
 
 
 @pytest.fixture(scope="module")

@@ -80,15 +80,17 @@ def test_an_estimator_takes_the_selector(selector):
 def test_the_method_is_one_and_trains(method, problem):
     assert isinstance(method, Inference)
     settings = Settings(150, 40, 5, 0.05, "cosine", torch.device("cpu"))
-    ((model, history),) = fit(method, [problem], settings)
+    (result,) = fit(method, [problem], settings)
+    model, history = result.model, result.history
     assert list(history.terms) == ["rest", "kl_1", "kl_last"]
     assert history.bound[-1] > history.bound[0] + 10.0
     data, draws = problem.data, SharedDraws(0, 20, dtype=torch.float64)
-    mean, variance = method.predict(model, data.X_s[None], data.y_s[None], data.X_r[None], draws)
+    predictor = method.predictor(model, data.X_s[None], data.y_s[None], draws)
+    mean, variance = predictor.rows(data.X_r[None], draws)
     assert mean.shape == variance.shape == (20, 40, 1)
     assert float((mean.mean(0) - data.y_r).square().mean().sqrt()) < 0.35
     fresh = FreshDraws(torch.Generator().manual_seed(0), 20)  # joint draws need a number for every row
-    joint, covariance = method.predict_joint(model, data.X_s[None], data.y_s[None], data.X_r[None], fresh)
+    joint, covariance = predictor.joint(data.X_r[None], fresh)
     assert joint.shape == (20, 40, 1)
     assert covariance.shape == (20, 1, 40, 40)
 
@@ -96,8 +98,8 @@ def test_the_method_is_one_and_trains(method, problem):
 def test_replicates_train_as_they_would_alone(method, problem):
     settings = Settings(10, 40, 3, 0.05, "constant", torch.device("cpu"))
     problems = [problem, Problem(problem.architecture, problem.data, seed=1)]
-    together = [history.bound for _, history in fit(method, problems, settings)]
-    alone = [fit(method, [one], settings)[0][1].bound for one in problems]
+    together = [result.history.bound for result in fit(method, problems, settings)]
+    alone = [fit(method, [one], settings)[0].history.bound for one in problems]
     np.testing.assert_allclose(together, alone, rtol=1e-8)
 
 
@@ -110,3 +112,13 @@ def test_the_objective_is_that_of_dsvi_with_all_weight_on_the_predictive_density
         draws = FreshDraws(torch.Generator().manual_seed(3), 5)
         values.append({name: float(term.detach()) for name, term in inference.terms(model, batch, draws).items()})
     assert values[0] == pytest.approx(values[1], rel=1e-10)
+
+
+def test_an_estimator_takes_the_method(method):
+    data = step(40)
+    model = DeepGPRegressor(inference=method, n_layers=2, subset_size=6, max_iter=5, random_state=0)
+    model.set_params(inference__beta=0.5).fit(data.X, data.y)
+    assert (model.inference_.beta, model.objective_) == (0.5, "predictive")
+    assert np.isfinite(model.predict(data.X, return_std=True)).all()
+    with pytest.raises(ConfigurationError, match="subset='random' has no meaning for inference='predictive_density'"):
+        model.set_params(subset="random").fit(data.X, data.y)

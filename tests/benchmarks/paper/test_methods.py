@@ -16,7 +16,7 @@ from benchmarks.paper.protocol import Request
 from benchmarks.paper.splits import Split
 from benchmarks.paper.unfinished import FOLDER, forget, kept
 
-from sodgp import DeepGPRegressor
+from sodgp import SGHMC, DeepGPRegressor
 from sodgp.data import load
 from sodgp.errors import CheckpointError, CheckpointWarning, NumericalError
 
@@ -34,7 +34,11 @@ def short_chains(monkeypatch):
 
     def shorter(self, key, **changes):
         estimator = original(self, key, **changes)
-        return estimator.set_params(n_posterior_samples=4, thinning=1) if key.method == "SGHMC" else estimator
+        return (
+            estimator.set_params(inference=SGHMC(n_posterior_samples=4, thinning=1))
+            if key.method == "SGHMC"
+            else estimator
+        )
 
     monkeypatch.setattr(Request, "estimator", shorter)
 
@@ -156,9 +160,9 @@ def test_a_fit_under_way_is_left_to_its_process(tmp_path):
         with kept(tmp_path, keys, {}) as other:
             assert other == ({}, False)
         with kept(tmp_path, keys[:1], {}) as (another, _):
-            assert another["checkpoint"] != options["checkpoint"]
+            assert another["checkpoint"].folder != options["checkpoint"].folder
         forget(tmp_path, keys)
-        assert [path.name for path in (tmp_path / FOLDER).iterdir()] == [Path(options["checkpoint"]).name]
+        assert [path.name for path in (tmp_path / FOLDER).iterdir()] == [Path(options["checkpoint"].folder).name]
     forget(tmp_path, keys[1:])
     assert (tmp_path / FOLDER).exists()  # one cell of it is missing
     forget(tmp_path, keys)

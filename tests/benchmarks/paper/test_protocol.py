@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
-from benchmarks.paper.cells import Key
-from benchmarks.paper.protocol import METHODS, PAPER_METHODS, Request, numbers
+from benchmarks.paper.cells import Key, differences, read_cell
+from benchmarks.paper.protocol import METHODS, PAPER_METHODS, PEERS, Request, numbers
 
 from sodgp import DeepGPRegressor
 from sodgp.data import DataSet
 from sodgp.errors import ConfigurationError
 from sodgp.estimator import presets
 from sodgp.estimator.options.configuration import Configuration
+
+RESULTS = Path(__file__).parents[3] / "benchmarks" / "results"
 
 
 def test_the_papers_methods_are_the_presets():
@@ -53,6 +57,21 @@ def test_settings_leave_out_what_changes_no_number():
     assert options["initialization"]["hidden_factor"] == 1e-5
     assert not {"device", "n_threads", "random_state", "verbose", "callbacks"} & set(options)
     assert request.settings(Key("energy", "SoD", 2, 0)) == request.settings(Key("energy", "SoD", 2, 3))
+
+
+@pytest.mark.parametrize("folder", ["paper", "paper-again", "default"])
+def test_committed_cells_have_the_settings_of_todays_program(folder):
+    """So the same command goes on with them. One in ten is looked at."""
+    seen = 0
+    for path in sorted((RESULTS / folder).glob("*/*-split*.json"))[::10]:
+        cell = read_cell(path, RESULTS / folder)
+        if cell.key.method not in PEERS:
+            request = Request(
+                cell.settings["protocol"], [cell.key.data], [cell.key.method], source=cell.settings["source"]
+            )
+            assert differences(request.completed(cell).settings, request.settings(cell.key)) == [], path
+            seen += 1
+    assert seen
 
 
 def test_methods_without_depth_run_once():

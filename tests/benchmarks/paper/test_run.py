@@ -81,10 +81,10 @@ def test_an_option_younger_than_a_cell_stands_at_its_default(tmp_path):
     run(request(splits=[0]), out, QUICK)
     path = out / "tiny" / "SoD-2-split0.json"
     text = path.read_text()
-    path.write_text(text.replace('   "reselect_every": null,\n', ""))
+    path.write_text(text.replace('   "hidden_width": null,\n', ""))
     assert run(request(splits=[0, 1]), out, QUICK).skipped == 1
-    path.write_text(text.replace('   "reselect_every": null,\n', '   "reselect_every": 7,\n'))
-    with pytest.raises(ConfigurationError, match="reselect_every = 7, not None"):
+    path.write_text(text.replace('   "hidden_width": null,\n', '   "hidden_width": 7,\n'))
+    with pytest.raises(ConfigurationError, match="hidden_width = 7, not None"):
         run(request(splits=[0, 1]), out, QUICK)
 
 
