@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from sodgp.estimator.several import models_of
 
 from benchmarks.accuracy.variants import VARIANTS
 from benchmarks.paper.machine import origin
