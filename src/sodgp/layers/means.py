@@ -11,7 +11,7 @@ from torch import Tensor
 __all__ = ["linear_weights", "zero_weights"]
 
 
-def linear_weights(X: Float[Tensor, "N D"], widths: list[int]) -> list[Float[Tensor, "D_in D_out"]]:
+def linear_weights(X: Float[Tensor, "N D"], widths: list[int]) -> list[Float[Tensor, "_ _"]]:
     """Weights of the linear means of a stack of hidden layers (Salimbeni & Deisenroth 2017, section 3).
 
     The identity where the width stays, the leading principal directions of the (scaled) inputs where it shrinks, and
@@ -47,7 +47,7 @@ def linear_weights(X: Float[Tensor, "N D"], widths: list[int]) -> list[Float[Ten
     return weights
 
 
-def zero_weights(X: Float[Tensor, "N D"], widths: list[int]) -> list[Float[Tensor, "D_in D_out"]]:
+def zero_weights(X: Float[Tensor, "N D"], widths: list[int]) -> list[Float[Tensor, "_ _"]]:
     """Weights of zero means for a stack of hidden layers.
 
     Examples

@@ -159,7 +159,7 @@ class NoiseProcess(gpytorch.Module):
         """The kernel k_g."""
         return [self.kernel]
 
-    def at(self, X_s: Float[Tensor, "*batch 1 M D"], X_b: Float[Tensor, "*others 1 B D"]) -> tuple[LogNoise, LogNoise]:
+    def at(self, X_s: SubsetInputs, X_b: RestInputs) -> tuple[LogNoise, LogNoise]:
         """Marginals of g at the subset's rows and at other rows."""
         cond = condition(self.kernel, X_s, X_b, self.jitter, what="K_SS of the noise process")
         m, C = self._q()
