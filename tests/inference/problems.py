@@ -1,6 +1,7 @@
 """Small models on the low-level interface: architecture, data and a model with random parameters, for any method."""
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 import torch
 
@@ -50,7 +51,7 @@ def case(method, n_layers=2, *, likelihood=None, kernel="rbf", width=2, dtype=to
     X, y = randn(0, SIZE + REST, INPUTS).to(dtype), randn(1, SIZE + REST, OUTPUTS).to(dtype)
     size = SIZE if method.uses_subset else 0
     widths = [INPUTS, *(width,) * (n_layers - 1)]
-    weights = [torch.eye(a, b, dtype=dtype) for a, b in zip(widths[:-1], widths[1:], strict=True)]
+    weights = [torch.eye(a, b, dtype=dtype) for a, b in pairwise(widths)]
     architecture = Architecture(
         INPUTS, OUTPUTS, SIZE, weights, kernel=kernel, likelihood=likelihood or Gaussian(), dtype=dtype, **options
     )
