@@ -18,7 +18,8 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("MPLBACKEND", "Agg")
 
 _ROOMS = ["kernels", "layers", "predictive", "likelihoods", "model", "selectors", "inference"]
-_ROOMS += ["linalg.cholesky", "linalg.draws", "linalg.factor"]  # not linalg.cuda, whose tests stand in for the driver
+# Not linalg.cuda, whose tests stand in for the driver.
+_ROOMS += ["linalg.cholesky", "linalg.draws", "linalg.products"]
 # A machine with a GPU may have no more than the library needs: its tests run there without the checks.
 if importlib.util.find_spec("beartype") is not None:
     _hook = install_import_hook([f"sodgp.{room}" for room in _ROOMS], "beartype.beartype")

@@ -25,7 +25,7 @@ from benchmarks.paper.protocol import PEERS, Request
 from benchmarks.paper.unfinished import forget
 from sodgp.data import DataSet, load
 from sodgp.errors import ConfigurationError, InputError, NumericalError, ResourceError
-from sodgp.system.allocator import keep_freed_memory
+from sodgp.system.memory import keep_freed_memory
 from sodgp.system.validation import resolve_device
 
 

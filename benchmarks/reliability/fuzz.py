@@ -28,11 +28,11 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.reliability.mutations import SIGNED, UNSIGNED, signed
+from benchmarks.reliability.mutations import SIGNED, UNSIGNED
 from sodgp import DeepGPRegressor
 from sodgp.errors import ModelFileError, SodgpError
 from sodgp.estimator.files.record_fields import encode_parameters
-from sodgp.system.container import JSON_NAME, TENSORS_NAME
+from sodgp.system.container import NAME_IN_FOLDER
 
 FIXTURES = Path(__file__).parents[2] / "tests" / "fixtures"
 RESULTS = Path(__file__).parents[1] / "results"
@@ -102,13 +102,7 @@ class Base:
     def __init__(self, version: int, name: str) -> None:
         path = FIXTURES / f"model-v{version}-{name}"
         self.name, self.version = path.name, version
-        if path.is_dir():
-            info = json.loads((path / JSON_NAME).read_text(encoding="utf-8"))
-            from safetensors.torch import load_file
-
-            self.content = signed(info, load_file(path / TENSORS_NAME))
-        else:
-            self.content = path.read_bytes()
+        self.content = (path / NAME_IN_FOLDER if path.is_dir() else path).read_bytes()
         self.model = DeepGPRegressor.load(path)
         self.n_features = self.model.n_features_in_
         self.answer = answer(self.model, self.n_features)

@@ -11,20 +11,37 @@ import importlib.util
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from sodgp.estimator.ensembles import DeepGPEnsemble
-    from sodgp.estimator.many import fit_replicates
+    from sodgp.estimator.options.tuning import Checkpoint, Tuning
     from sodgp.estimator.regressor import DeepGPRegressor
+    from sodgp.inference.dsvi import DSVI
+    from sodgp.inference.mean_field import MeanField
+    from sodgp.inference.sghmc import SGHMC
+    from sodgp.inference.sod import SoD
     from sodgp.predictive.mixture import GaussianMixture
 
 __version__ = "0.1.0"
-__all__ = ["DeepGPEnsemble", "DeepGPRegressor", "GaussianMixture", "__version__", "fit_replicates"]
+__all__ = [
+    "DSVI",
+    "SGHMC",
+    "Checkpoint",
+    "DeepGPRegressor",
+    "GaussianMixture",
+    "MeanField",
+    "SoD",
+    "Tuning",
+    "__version__",
+]
 
 # Name -> module that defines it.
 _HOMES = {
-    "DeepGPEnsemble": "estimator.ensembles",
+    "DSVI": "inference.dsvi",
+    "SGHMC": "inference.sghmc",
+    "Checkpoint": "estimator.options.tuning",
     "DeepGPRegressor": "estimator.regressor",
     "GaussianMixture": "predictive.mixture",
-    "fit_replicates": "estimator.many",
+    "MeanField": "inference.mean_field",
+    "SoD": "inference.sod",
+    "Tuning": "estimator.options.tuning",
 }
 
 

@@ -82,7 +82,7 @@ class NumericalError(SodgpError, ArithmeticError):
 
     Attributes
     ----------
-    kept : list of (DeepGP, History)
+    kept : list of sodgp.training.run.FitResult
         What training had when it gave up: the last good parameters of every model. Empty elsewhere.
     histories : list of History
         The course of every model until then.
@@ -109,7 +109,6 @@ class CholeskyError(NumericalError):
     Parameters
     ----------
     message : str
-        What happened and what to try.
     layer : int or None
         GP layer (counted from 1) whose matrix failed.
     sample : int or None
@@ -144,8 +143,11 @@ class GradientError(NumericalError):
 
     Examples
     --------
-    >>> issubclass(GradientError, NumericalError)
-    True
+    >>> try:
+    ...     raise GradientError("the gradient of the lengthscale is NaN.")
+    ... except NumericalError as error:  # with all that training kept until then
+    ...     print(error, error.kept)
+    the gradient of the lengthscale is NaN. []
     """
 
 
@@ -154,8 +156,11 @@ class SamplerDivergedError(NumericalError):
 
     Examples
     --------
-    >>> issubclass(SamplerDivergedError, NumericalError)
-    True
+    >>> try:
+    ...     raise SamplerDivergedError("the sampler diverged with step_size=0.1.")
+    ... except NumericalError as error:
+    ...     print(error)
+    the sampler diverged with step_size=0.1.
     """
 
 
@@ -165,10 +170,7 @@ class ResourceError(SodgpError, MemoryError):
     Parameters
     ----------
     message : str
-        What needs it, how much, how much there is, and what to try.
-    needed : int or None
-        Bytes, where they could be estimated.
-    available : int or None
+    needed, available : int or None
         Bytes, where they are known.
 
     Examples
@@ -202,12 +204,16 @@ class ModelFileError(SodgpError, ValueError):
 
 
 class CheckpointError(SodgpError, ValueError):
-    """A checkpoint that belongs to other data or settings, cannot be read, or has no place to be written.
+    """A checkpoint that belongs to other data or settings, cannot be read, or cannot be written anywhere.
 
     Examples
     --------
-    >>> issubclass(CheckpointError, SodgpError)
-    True
+    >>> from sodgp import DeepGPRegressor
+    >>> try:
+    ...     DeepGPRegressor(max_iter=1).fit([[0.0], [1.0]], [0.0, 1.0], resume=True)
+    ... except SodgpError as error:
+    ...     print(type(error).__name__)
+    ConfigurationError
     """
 
 
@@ -229,11 +235,11 @@ class SubsetSizeWarning(SodgpWarning):
     --------
     >>> import warnings
     >>> from sodgp import DeepGPRegressor
-    >>> with warnings.catch_warnings(record=True) as caught:
-    ...     warnings.simplefilter("always")
-    ...     _ = DeepGPRegressor(subset_size=9, n_layers=1, max_iter=1).fit([[0.0], [1.0], [2.0]], [0.0, 1.0, 0.0])
-    >>> [warning.category.__name__ for warning in caught if issubclass(warning.category, SodgpWarning)]
-    ['SubsetSizeWarning']
+    >>> with warnings.catch_warnings():
+    ...     warnings.simplefilter("error", SubsetSizeWarning)
+    ...     DeepGPRegressor(subset_size=9, max_iter=1).fit([[0.0], [1.0], [2.0]], [0.0, 1.0, 0.0])
+    Traceback (most recent call last):
+    sodgp.errors.SubsetSizeWarning: subset_size=9 is more than ...
     """
 
 
@@ -243,13 +249,11 @@ class NumericalWarning(SodgpWarning):
     Examples
     --------
     >>> import warnings
-    >>> from sodgp import DeepGPRegressor
-    >>> model = DeepGPRegressor(parameterization="paper", hidden_width=1, subset_size=2, max_iter=1, random_state=0)
-    >>> with warnings.catch_warnings(record=True) as caught:
-    ...     warnings.simplefilter("always")
-    ...     _ = model.fit([[0.0], [1.0], [2.0]], [0.0, 1.0, 0.0])
-    >>> [warning.category.__name__ for warning in caught if issubclass(warning.category, SodgpWarning)]
-    ['NumericalWarning']
+    >>> with warnings.catch_warnings():
+    ...     warnings.simplefilter("error", NumericalWarning)
+    ...     warnings.warn("the jitter was raised.", NumericalWarning)
+    Traceback (most recent call last):
+    sodgp.errors.NumericalWarning: the jitter was raised.
     """
 
 
@@ -258,6 +262,7 @@ class CheckpointWarning(SodgpWarning):
 
     Examples
     --------
-    >>> issubclass(CheckpointWarning, SodgpWarning)
-    True
+    >>> import warnings
+    >>> with warnings.catch_warnings():
+    ...     warnings.simplefilter("error", CheckpointWarning)  # rather stop than train without checkpoints
     """

@@ -21,6 +21,7 @@ from sodgp import DeepGPEnsemble, DeepGPRegressor
 from sodgp.cli.tables import refuse_unusable
 from sodgp.errors import InputError, NumericalError, ResourceError
 from sodgp.system import progress as terminal
+from sodgp.system.container import read_record
 from sodgp.training.history import TrainingState
 
 QUICK = ["--max-iter", "3", "--subset-size", "10"]
@@ -165,7 +166,7 @@ def test_warnings_are_one_line(go, table):
 def test_a_model_is_replaced_and_nothing_else(go, table, tmp_path):
     go("fit", "data.csv", "--target", "y", "--out", "model", *QUICK)
     go("fit", "data.csv", "--target", "z", "--out", "model", *QUICK)
-    assert json.loads((tmp_path / "model" / "model.json").read_text())["target_names"] == ["z"]
+    assert read_record(tmp_path / "model").info["target_names"] == ["z"]
     content = (tmp_path / "data.csv").read_bytes()
     # A million steps: refused before training, not after.
     result = go("fit", "data.csv", "--target", "y", "--out", "data.csv", "--max-iter", "1000000", code=1)

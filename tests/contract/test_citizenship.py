@@ -22,7 +22,7 @@ NOISE = np.full(40, 0.05**2)
 
 def tiny(**options):
     options = {"max_iter": 40, "n_samples": 2, "n_predict_samples": 5, "learning_rate": 0.05, **options}
-    return DeepGPRegressor(n_layers=1, random_state=0, **options)
+    return DeepGPRegressor().set_params(n_layers=1, random_state=0, **options)
 
 
 def test_sample_weights_are_refused():
@@ -40,9 +40,9 @@ def test_noise_variances_are_routed_through_searches_and_pipelines():
         search = GridSearchCV(pipeline, {"deepgpregressor__subset_size": [5, 10]}, cv=2)
         search.fit(FRAME, Y, noise_variance=NOISE)
         fitted = search.best_estimator_[-1]
-        assert fitted.model_.has_known_noise
+        assert fitted.likelihood_.name == "known_noise"
         std = cross_validate(model, FRAME, Y, params={"noise_variance": NOISE}, return_estimator=True, cv=2)
-        assert all(each.model_.has_known_noise for each in std["estimator"])
+        assert all(each.likelihood_.name == "known_noise" for each in std["estimator"])
         unasked = clone(tiny())
         with pytest.raises(sklearn.exceptions.UnsetMetadataPassedError, match="noise_variance"):
             cross_validate(unasked, FRAME, Y, params={"noise_variance": NOISE}, cv=2)

@@ -25,12 +25,18 @@ SIZES = {"subset_size": 8, "n_predict_samples": 6, "max_iter": 8}
 SAMPLED = {**SIZES, "n_samples": 3, "batch_size": 20}
 METHODS = {
     **{
-        f"sod-{family}-{coupling}": {**SAMPLED, "parameterization": family, "coupling": coupling}
+        f"sod-{family}-{coupling}": {**SAMPLED, "inference__parameterization": family, "inference__coupling": coupling}
         for family, coupling in product(("whitened", "paper"), ("ancestral", "marginal", "joint"))
     },
     "dsvi": {**SAMPLED, "inference": "dsvi"},
-    "dsvi*": {**SAMPLED, "inference": "dsvi", "learn_inducing_inputs": False},
-    "sghmc": {**SIZES, "batch_size": 20, "inference": "sghmc", "n_posterior_samples": 4, "thinning": 2},
+    "dsvi*": {**SAMPLED, "inference": "dsvi", "inference__learn_inducing_inputs": False},
+    "sghmc": {
+        **SIZES,
+        "batch_size": 20,
+        "inference": "sghmc",
+        "inference__n_posterior_samples": 4,
+        "inference__thinning": 2,
+    },
     "mean_field": {**SIZES, "inference": "mean_field"},
 }
 DTYPES = ("float64", "float32")
@@ -87,7 +93,7 @@ every_method = pytest.mark.parametrize("method", METHODS)
 def make(case, **options):
     method, n_layers, kernel, dtype = case
     kernel = kernels_of(method)[kernel]
-    return DeepGPRegressor(
+    return DeepGPRegressor().set_params(
         **{**METHODS[method], "n_layers": n_layers, "kernel": kernel, "dtype": dtype, "random_state": 0, **options}
     )
 
@@ -261,7 +267,7 @@ def test_torch_and_pandas_give_the_numbers_of_numpy(method):
 
 def test_grid_search_chooses_among_methods_and_depths():
     grid = {"inference": ["sod", "dsvi"], "n_layers": [1, 2]}
-    search = GridSearchCV(DeepGPRegressor(**SAMPLED, random_state=0), grid, cv=2).fit(X, Y)
+    search = GridSearchCV(DeepGPRegressor().set_params(**SAMPLED, random_state=0), grid, cv=2).fit(X, Y)
     assert np.isfinite(search.cv_results_["mean_test_score"]).all()
     assert search.best_params_ in [dict(zip(grid, values, strict=True)) for values in product(*grid.values())]
     assert search.predict(X_NEW).shape == (11,)

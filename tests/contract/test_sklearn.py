@@ -8,7 +8,8 @@ import pytest
 import sklearn
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from sodgp import DeepGPRegressor
+from sodgp import SGHMC, DeepGPRegressor
+from sodgp.estimator.options.names import method_of
 
 # A hundred fits each: few steps, which are long, and a subset that some checks' data do not fill.
 TINY = {"subset_size": 12, "max_iter": 15, "learning_rate": 0.1, "n_predict_samples": 5}
@@ -19,7 +20,7 @@ ESTIMATORS = [
     DeepGPRegressor(n_layers=2, n_samples=2, **TINY),
     DeepGPRegressor(inference="dsvi", n_samples=2, **TINY),
     DeepGPRegressor(inference="mean_field", **TINY),
-    DeepGPRegressor(inference="sghmc", n_layers=1, n_posterior_samples=5, thinning=5, step_size=0.1, **TINY | LONGER),
+    DeepGPRegressor(inference=SGHMC(n_posterior_samples=5, thinning=5, step_size=0.1), n_layers=1, **TINY | LONGER),
 ]
 
 
@@ -29,7 +30,7 @@ def test_scikit_learn_check_passes(estimator, check):
     check(estimator)
 
 
-@pytest.mark.parametrize("estimator", ESTIMATORS, ids=lambda e: f"{e.inference}-{e.n_layers}")
+@pytest.mark.parametrize("estimator", ESTIMATORS, ids=lambda e: f"{method_of(e.inference).name}-{e.n_layers}")
 def test_tags_excuse_nothing(estimator):
     tags = estimator.__sklearn_tags__()
     assert not tags.regressor_tags.poor_score

@@ -6,7 +6,7 @@ from gpytorch.kernels import MaternKernel, PeriodicKernel, RBFKernel, RQKernel, 
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 
-from sodgp import DeepGPEnsemble, DeepGPRegressor
+from sodgp import DeepGPRegressor
 from sodgp.errors import ConfigurationError, InputError
 from sodgp.estimator.many import fit_replicates
 
@@ -19,19 +19,19 @@ for seed in range(3):
 OPTIONS = {
     "sod-1": {"n_layers": 1},
     "sod-2": {"n_layers": 2},
-    "sod-3-paper": {"n_layers": 3, "parameterization": "paper", "tie_label_noise": False},
-    "sod-2-marginal-rq": {"coupling": "marginal", "kernel": "rq"},
-    "sod-2-joint": {"coupling": "joint"},
+    "sod-3-paper": {"n_layers": 3, "inference__parameterization": "paper", "inference__tie_label_noise": False},
+    "sod-2-marginal-rq": {"inference__coupling": "marginal", "kernel": "rq"},
+    "sod-2-joint": {"inference__coupling": "joint"},
     "sod-2-narrow": {"hidden_width": 1},
     "dsvi-2": {"inference": "dsvi"},
-    "mean_field-2": {"inference": "mean_field", "n_samples": 10, "batch_size": 2000},
-    "sghmc-2": {"inference": "sghmc", "n_samples": 10, "n_posterior_samples": 4, "thinning": 2},
+    "mean_field-2": {"inference": "mean_field", "n_samples": 10, "batch_size": None},
+    "sghmc-2": {"inference": "sghmc", "n_samples": 10, "inference__n_posterior_samples": 4, "inference__thinning": 2},
 }
 
 
 def models(options, seeds=(5, 6, 7)):
     common = {"subset_size": 8, "n_samples": 2, "n_predict_samples": 4, "max_iter": 20, "batch_size": 20, **options}
-    return [DeepGPRegressor(**common, random_state=seed) for seed in seeds]
+    return [DeepGPRegressor().set_params(**common, random_state=seed) for seed in seeds]
 
 
 @pytest.mark.parametrize("name", OPTIONS)
@@ -134,19 +134,6 @@ def test_restarts_keep_the_best_bound_and_take_objects_as_options():
     assert not hasattr(model, "restart_bounds_")
 
 
-def test_an_ensemble_is_the_mixture_of_its_members():
-    X, y = SETS[0]
-    ensemble = DeepGPEnsemble(DeepGPRegressor(max_iter=10, subset_size=8), n_members=3, random_state=0).fit(X, y)
-    mixture = ensemble.predict_distribution(X)
-    assert mixture.n_components == 150
-    mean, std = ensemble.predict(X, return_std=True)
-    assert_allclose(mixture.mean, mean)
-    assert_allclose(mixture.std, std)
-    assert len({tuple(member.predict(X)) for member in ensemble.members_}) == 3
-    with pytest.raises(ConfigurationError, match="DeepGPRegressor"):
-        DeepGPEnsemble(object()).fit(X, y)
-
-
 def test_replicates_may_choose_their_subsets_differently():
     X, y = np.linspace(-1, 1, 40)[:, None], np.sin(np.linspace(-3, 3, 40))
     models = [DeepGPRegressor(subset=name, subset_size=8, max_iter=20, random_state=1) for name in ("kmeans", "dpp")]
@@ -158,6 +145,9 @@ def test_replicates_may_choose_their_subsets_differently():
 
 def test_moving_subsets_must_move_alike():
     X, y = np.linspace(-1, 1, 40)[:, None], np.sin(np.linspace(-3, 3, 40))
-    models = [DeepGPRegressor(subset=name, reselect_every=5, max_iter=20) for name in ("kmeans", "dpp")]
+    models = [
+        DeepGPRegressor().set_params(subset=name, inference__reselect_every=5, max_iter=20)
+        for name in ("kmeans", "dpp")
+    ]
     with pytest.raises(ConfigurationError, match="these differ: subset"):
         fit_replicates(models, [(X, y)] * 2)

@@ -8,13 +8,14 @@ import numpy as np
 import pytest
 import torch
 from numpy.testing import assert_allclose, assert_array_equal
-from sodgp.inference.row_laws import RowsGivenSubset
 
-from sodgp import DeepGPEnsemble, DeepGPRegressor
+from sodgp import DeepGPRegressor
 from sodgp.errors import ResourceError, SodgpError
 from sodgp.estimator import memory_budget as resources
-from sodgp.estimator.many import training_memory
+from sodgp.estimator.options.configuration import Configuration
+from sodgp.estimator.prepare import checked_data, prepare
 from sodgp.inference.sod import SoD
+from sodgp.inference.sod_prediction import SubsetPredictor
 from sodgp.system import memory
 
 CPU = torch.device("cpu")
@@ -26,24 +27,29 @@ METHODS = {
     "sod": {"n_layers": 2},
     "sod-3": {"n_layers": 3},
     "sod-8": {"n_layers": 8},
-    "predictive": {"n_layers": 3, "predictive_weight": 1.0},
+    "predictive": {"n_layers": 3, "inference__predictive_weight": 1.0},
     "sod-1": {"n_layers": 1},
-    "separate": {"n_layers": 2, "separate_kernels": True},
-    "separate-3": {"n_layers": 3, "separate_kernels": True},
-    "heavy tails": {"n_layers": 2, "noise": "heavy_tailed"},
-    "marginal": {"coupling": "marginal", "n_layers": 3},
-    "joint": {"coupling": "joint", "batch_size": 250, "n_layers": 2},
-    "joint-3": {"coupling": "joint", "batch_size": 150, "n_layers": 3},
-    "joint-4": {"coupling": "joint", "batch_size": 150, "n_layers": 4},
+    "separate": {"n_layers": 2, "inference__separate_kernels": True},
+    "separate-3": {"n_layers": 3, "inference__separate_kernels": True},
+    "heavy tails": {"n_layers": 2, "likelihood": "heavy_tailed"},
+    "marginal": {"inference__coupling": "marginal", "n_layers": 3},
+    "joint": {"inference__coupling": "joint", "batch_size": 250, "n_layers": 2},
+    "joint-3": {"inference__coupling": "joint", "batch_size": 150, "n_layers": 3},
+    "joint-4": {"inference__coupling": "joint", "batch_size": 150, "n_layers": 4},
     "dsvi": {"inference": "dsvi", "n_layers": 2},
     "svgp": {"inference": "dsvi", "n_layers": 1},
     "mean_field": {"inference": "mean_field"},
-    "sghmc": {"inference": "sghmc", "n_posterior_samples": 10, "thinning": 1},
+    "sghmc": {"inference": "sghmc", "inference__n_posterior_samples": 10, "inference__thinning": 1},
 }
 
 
 def make(**options):
-    return DeepGPRegressor(**{"subset_size": 80, "max_iter": 1, "random_state": 0, **options})
+    return DeepGPRegressor().set_params(**{"subset_size": 80, "max_iter": 1, "random_state": 0, **options})
+
+
+def prepared(model):
+    config = Configuration.from_estimator(model)
+    return prepare(config, checked_data("DeepGPRegressor", X, Y), seed=None, previous=None, plan=None)
 
 
 def peak(action):
@@ -62,14 +68,15 @@ def peak(action):
 def test_estimates_are_near_what_pytorch_counts(name, monkeypatch):
     model = make(**METHODS[name])
     held = peak(lambda: model.fit(X, Y))
-    problem, settings = model._prepare(X, Y)
+    ready = prepared(model)
+    settings = ready.settings
     estimate = resources.training_bytes(
-        model._method, problem.architecture, len(X), settings.batch_rows, settings.n_samples
+        ready.method, ready.problem.architecture, len(X), settings.batch_rows, settings.n_samples
     )
     assert 0.6 < estimate / held < 1.7
     monkeypatch.setattr(resources, "CHUNK_BYTES", 2**34)
     held = peak(lambda: model.predict(NEW, return_std=True))
-    fixed, per_row = resources.prediction_bytes(model._method, model.model_, model.n_predict_samples)
+    fixed, per_row = resources.prediction_bytes(model.inference_, model.model_, model.n_predict_samples)
     estimate = fixed + len(NEW) * per_row
     assert 0.6 < estimate / held < 1.7
     # Means alone take no more, and so the estimate holds for them, too.
@@ -122,15 +129,11 @@ def test_training_that_does_not_fit_is_refused_with_numbers_and_leaves_an_earlie
     assert_array_equal(model.predict(NEW), before)
 
 
-def test_ensembles_count_all_their_members(monkeypatch):
-    model = make()
-    problem, settings = model._prepare(X, Y)
-    sizes = [10**6, 40 * 10**6]
-    monkeypatch.setattr(memory, "available_memory", lambda device=None: sizes[1])
-    with training_memory(model._method, [problem], settings):
-        pass
+def test_all_members_are_counted(monkeypatch):
+    monkeypatch.setattr(memory, "available_memory", lambda device=None: 40 * 10**6)
+    make().fit(X, Y)
     with pytest.raises(ResourceError, match="training 50 models in one program"):
-        DeepGPEnsemble(model, n_members=50).fit(X, Y)
+        make(n_members=50).fit(X, Y)
 
 
 def test_predictions_that_do_not_fit_are_refused_with_numbers(monkeypatch):
@@ -148,14 +151,14 @@ def test_little_memory_means_small_chunks(monkeypatch):
     model = make(n_predict_samples=20).fit(X, Y)
     whole = model.predict(NEW)
     sizes = []
-    honest = RowsGivenSubset._arrived
+    honest = SubsetPredictor.hidden
 
-    def noted(self, rows, draws):
+    def noted(self, rows, draws, layer):
         sizes.append(rows.shape[-2])
-        return honest(self, rows, draws)
+        return honest(self, rows, draws, layer)
 
-    monkeypatch.setattr(RowsGivenSubset, "_arrived", noted)
-    fixed, per_row = resources.prediction_bytes(model._method, model.model_, 20)
+    monkeypatch.setattr(SubsetPredictor, "hidden", noted)
+    fixed, per_row = resources.prediction_bytes(model.inference_, model.model_, 20)
     monkeypatch.setattr(memory, "available_memory", lambda device=None: fixed + 100 * per_row)
     assert_allclose(model.predict(NEW), whole, rtol=0, atol=1e-12)
     assert sizes == [50] * 10
@@ -167,15 +170,15 @@ def test_little_memory_means_small_chunks(monkeypatch):
 def failing(monkeypatch, error, *, above):
     """Let predictions of more than so many rows run out of memory; returns the sizes that were tried."""
     tried = []
-    honest = RowsGivenSubset._arrived
+    honest = SubsetPredictor.hidden
 
-    def arrived(self, rows, draws):
+    def arrived(self, rows, draws, layer):
         tried.append(rows.shape[-2])
         if rows.shape[-2] > above:
             raise error
-        return honest(self, rows, draws)
+        return honest(self, rows, draws, layer)
 
-    monkeypatch.setattr(RowsGivenSubset, "_arrived", arrived)
+    monkeypatch.setattr(SubsetPredictor, "hidden", arrived)
     return tried
 
 

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 
+from sodgp import DSVI, SGHMC, SoD
 from sodgp.errors import ConfigurationError
 from sodgp.estimator.presets import METHODS, SOURCES, paper
 
@@ -11,7 +12,6 @@ TRAINING = {
     "max_iter": 20_000,
     "batch_size": 2000,
     "learning_rate": 0.01,
-    "schedule": "constant",
     "n_samples": 10,
     "n_predict_samples": 50,
     "subset_size": "paper",
@@ -22,10 +22,11 @@ TRAINING = {
 @pytest.mark.parametrize("method", ["SoD", "SoD*"])
 def test_sod_as_the_paper_reports_it(method, source):
     model = paper(3, method, source=source)
-    start = model.initialization
+    start = model.tuning.initialization
     assert model.get_params() | TRAINING == model.get_params()
-    assert (model.inference, model.n_layers, model.kernel) == ("sod", 3, "rbf-iso")
-    assert (model.parameterization, model.hidden_mean) == ("paper", "zero")
+    assert (type(model.inference), model.n_layers, model.kernel) == (SoD, 3, "rbf-iso")
+    assert model.tuning.schedule == "constant"
+    assert (model.inference.parameterization, model.hidden_mean) == ("paper", "zero")
     assert model.subset == ("kmeans" if method == "SoD" else "random")
     assert (start.kernel_variance, start.lengthscale) == (0.5, 0.5)
     assert (start.noise_variance, start.layer_noise_variance, start.last_factor) == (0.01, 1e-5, 1.0)
@@ -33,12 +34,12 @@ def test_sod_as_the_paper_reports_it(method, source):
 
 def test_program_and_text_differ_in_coupling_label_noise_hidden_factor_and_jitter():
     program, text = paper(2, source="program"), paper(2, source="text")
-    assert (program.coupling, text.coupling) == ("marginal", "ancestral")
-    assert (program.tie_label_noise, text.tie_label_noise) == (False, True)
-    assert program.initialization.hidden_factor == 1e-5
-    assert text.initialization.hidden_factor**2 == pytest.approx(1e-5)
-    assert program.initialization.label_noise_variance == 1e-5
-    assert (program.jitter, text.jitter) == ("program", None)
+    assert (program.inference.coupling, text.inference.coupling) == ("marginal", "ancestral")
+    assert (program.inference.tie_label_noise, text.inference.tie_label_noise) == (False, True)
+    assert program.tuning.initialization.hidden_factor == 1e-5
+    assert text.tuning.initialization.hidden_factor**2 == pytest.approx(1e-5)
+    assert program.tuning.initialization.label_noise_variance == 1e-5
+    assert (program.tuning.jitter, text.tuning.jitter) == ("program", None)
 
 
 def test_the_program_is_the_default_source():
@@ -46,16 +47,16 @@ def test_the_program_is_the_default_source():
 
 
 def test_the_rivals_keep_or_learn_their_inducing_inputs():
-    assert paper(2, "DSVI").inference == paper(2, "DSVI*").inference == "dsvi"
-    assert paper(2, "DSVI").learn_inducing_inputs
-    assert not paper(2, "DSVI*").learn_inducing_inputs
+    assert paper(2, "DSVI").inference == DSVI()
+    assert paper(2, "DSVI*").inference == DSVI(learn_inducing_inputs=False)
     assert paper(5, "SVGP").n_layers == 1
-    assert paper(2, "SGHMC").inference == "sghmc"
+    assert paper(2, "SGHMC").inference == SGHMC()
 
 
 def test_options_can_be_changed():
-    model = paper(2, "SoD", random_state=4, max_iter=10)
-    assert (model.random_state, model.max_iter) == (4, 10)
+    model = paper(2, "SoD", random_state=4, max_iter=10, inference__coupling="joint")
+    assert (model.random_state, model.max_iter, model.inference.coupling) == (4, 10, "joint")
+    assert model.inference.parameterization == "paper"
 
 
 def test_unknown_names_are_listed():
@@ -70,7 +71,7 @@ def test_unknown_names_are_listed():
 def test_every_preset_fits_and_predicts(method, source, n_layers):
     rng = np.random.default_rng(0)
     X = rng.standard_normal((60, 4))
-    quick = {"n_posterior_samples": 4, "thinning": 2} if method == "SGHMC" else {"n_samples": 2}
+    quick = {"inference__n_posterior_samples": 4, "inference__thinning": 2} if method == "SGHMC" else {"n_samples": 2}
     model = paper(n_layers, method, source=source, max_iter=5, n_predict_samples=4, random_state=0, **quick)
     mean, std = clone(model).fit(X, X[:, 0]).predict(X, return_std=True)
     assert np.isfinite(mean).all()

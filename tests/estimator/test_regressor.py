@@ -20,7 +20,7 @@ Y = 3.0 + np.sin(2 * X[:, 0]) + 0.1 * RNG.standard_normal(40)
 
 
 def make(**options):
-    return DeepGPRegressor(
+    return DeepGPRegressor().set_params(
         **{"subset_size": 10, "n_samples": 2, "n_predict_samples": 20, "max_iter": 30, "random_state": 0, **options}
     )
 
@@ -50,7 +50,8 @@ def test_sod_trains_nothing_for_inducing_inputs(n_layers):
 
 def test_learned_inducing_inputs_count():
     free, fixed = (
-        make(inference="dsvi", learn_inducing_inputs=flag, max_iter=1).fit(X, Y).n_parameters_ for flag in (True, False)
+        make(inference="dsvi", inference__learn_inducing_inputs=flag, max_iter=1).fit(X, Y).n_parameters_
+        for flag in (True, False)
     )
     assert free - fixed == 3 * 10 * 2
 
@@ -85,9 +86,9 @@ def test_draws_over_rows_have_the_moments_of_the_joint_prediction(n_layers):
 @pytest.mark.parametrize("inference", ["sod", "dsvi", "sghmc", "mean_field"])
 @pytest.mark.parametrize("n_layers", [1, 2])
 def test_how_many_draws_are_taken_at_once_changes_no_law(inference, n_layers, monkeypatch):
-    options = {"n_posterior_samples": 4, "thinning": 1} if inference == "sghmc" else {}
+    options = {"inference__n_posterior_samples": 4, "inference__thinning": 1} if inference == "sghmc" else {}
     options |= {"n_layers": n_layers, "max_iter": 20, "n_predict_samples": 400, "random_state": 0}
-    model = DeepGPRegressor(inference=inference, **options).fit(X, Y)
+    model = DeepGPRegressor().set_params(inference=inference, **options).fit(X, Y)
     together, covariance = model.predict(X[:3], return_cov=True)
     monkeypatch.setattr("sodgp.estimator.predict._JOINT_ENTRIES", 1)
     alone, other = model.predict(X[:3], return_cov=True)
@@ -105,7 +106,7 @@ def test_joint_and_marginal_predictions_agree():
 
 
 @pytest.mark.parametrize(
-    "options", [{"coupling": coupling} for coupling in COUPLINGS] + [{"inference": "dsvi"}], ids=str
+    "options", [{"inference__coupling": coupling} for coupling in COUPLINGS] + [{"inference": "dsvi"}], ids=str
 )
 def test_joint_predictions_have_the_law_of_each_row(options):
     model = make(n_layers=3, n_predict_samples=3000, **options).fit(X, Y)
@@ -168,7 +169,9 @@ def test_minibatches_and_full_batches_both_train():
         assert model.score(X, Y) > 0.5
 
 
-@pytest.mark.parametrize("options", [{"parameterization": "paper", "hidden_width": 2}, {"subset_size": 1000}], ids=str)
+@pytest.mark.parametrize(
+    "options", [{"inference__parameterization": "paper", "hidden_width": 2}, {"subset_size": 1000}], ids=str
+)
 def test_warnings_point_at_the_line_that_fits(options):
     with pytest.warns() as caught:
         make(**{"n_layers": 2, **options}).fit(X, Y)
@@ -218,14 +221,14 @@ def test_a_column_far_from_zero_is_not_constant(offset):
     t = np.arange(40.0) * 2.0**-10
     plain = make(n_layers=1).fit(t[:, None], np.sin(200 * t))
     far = make(n_layers=1).fit(t[:, None] + offset, np.sin(200 * t) * 1e-3 + offset)
-    assert_allclose(far._x_scaler.scale_, plain._x_scaler.scale_, rtol=1e-2)
-    assert_allclose(far._y_scaler.scale_, 1e-3 * plain._y_scaler.scale_, rtol=0.2)
+    assert_allclose(far.fitted_.x_scaler.scale_, plain.fitted_.x_scaler.scale_, rtol=1e-2)
+    assert_allclose(far.fitted_.y_scaler.scale_, 1e-3 * plain.fitted_.y_scaler.scale_, rtol=0.2)
     assert far.predict(t[:, None] + offset, return_std=True)[1].max() < 0.01
 
 
 def test_constant_columns_stay_constant():
     model = make(max_iter=2).fit(np.column_stack([X, np.full(40, 1e9)]), Y)
-    assert model._x_scaler.scale_[2] == 1.0
+    assert model.fitted_.x_scaler.scale_[2] == 1.0
 
 
 @pytest.mark.parametrize(

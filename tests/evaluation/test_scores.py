@@ -153,6 +153,9 @@ def test_where_all_targets_are_the_training_mean_there_is_nothing_to_explain(mod
     scores = evaluate(model, X[:1], mean).scores()
     assert np.isnan(scores["r2"].value)
     assert np.isfinite(scores["rmse"].value)
+    several = evaluate(model, X[:9], mean.repeat(9, axis=0)).scores()
+    assert np.isnan([several["r2"].low, several["r2"].high]).all()
+    assert several["rmse"].low < several["rmse"].value < several["rmse"].high
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ FRAME = pd.DataFrame(X, columns=NAMES)
 
 
 def fit(rows=X, targets=Y, **options):
-    return DeepGPRegressor(**{**QUICK, **options}).fit(rows, targets)
+    return DeepGPRegressor().set_params(**{**QUICK, **options}).fit(rows, targets)
 
 
 def spoilt(values, place, number):
@@ -199,7 +199,7 @@ def test_a_constant_target_is_predicted_exactly(level):
 @pytest.mark.parametrize("inference", ["sod", "dsvi", "mean_field", "sghmc"])
 @pytest.mark.parametrize("n_rows", [1, 2])
 def test_one_and_two_rows_are_fitted(inference, n_rows):
-    options = {"n_posterior_samples": 4, "thinning": 2} if inference == "sghmc" else {}
+    options = {"inference__n_posterior_samples": 4, "inference__thinning": 2} if inference == "sghmc" else {}
     if inference in ("sghmc", "mean_field"):
         options["n_samples"] = 10
     model = fit(X[:n_rows], Y[:n_rows], inference=inference, **options)
@@ -264,7 +264,7 @@ def test_a_batch_that_holds_only_the_subset_is_refused(batch_size):
 
 def test_a_narrow_hidden_layer_in_the_papers_family_warns():
     with pytest.warns(NumericalWarning, match="hidden width of 1 or 2"):
-        fit(parameterization="paper", hidden_width=1)
+        fit(inference__parameterization="paper", hidden_width=1)
 
 
 # ----- options
@@ -274,14 +274,14 @@ UNKNOWN = {
     "inference": ("vi", "'sod', 'dsvi', 'mean_field', 'sghmc'"),
     "subset": ("best", "'kmeans', 'random'"),
     "kernel": ("periodic", "'rbf', 'matern12', 'matern32', 'matern52', 'rq'"),
-    "parameterization": ("natural", "'whitened', 'paper'"),
-    "coupling": ("loose", "'ancestral', 'marginal', 'joint'"),
+    "inference__parameterization": ("natural", "'whitened', 'paper'"),
+    "inference__coupling": ("loose", "'ancestral', 'marginal', 'joint'"),
     "hidden_mean": ("quadratic", "'linear', 'zero'"),
-    "schedule": ("linear", "'constant', 'cosine'"),
+    "tuning__schedule": ("linear", "'constant', 'cosine'"),
     "dtype": ("float16", "'float64', 'float32'"),
     "device": ("abacus", "'auto', 'cpu' or 'cuda'"),
     "subset_size": ("half", "a number of rows, 'paper' or None"),
-    "jitter": ("large", "a number, 'program' or None"),
+    "tuning__jitter": ("large", "a number, 'program' or None"),
 }
 
 
@@ -347,10 +347,31 @@ def test_a_samplers_value_out_of_range_is_refused_by_name(option, value):
 
 
 UNUSED = {
-    "sod": {"learn_inducing_inputs": False, "n_posterior_samples": 7, "thinning": 7, "step_size": 0.1, "n_chains": 2},
-    "dsvi": {"subset": "random", "parameterization": "paper", "coupling": "joint", "tie_label_noise": False},
-    "sghmc": {"subset": "random", "parameterization": "paper", "coupling": "joint", "n_samples": 7},
-    "mean_field": {"learn_inducing_inputs": False, "batch_size": 7, "n_samples": 7, "n_chains": 2},
+    "sod": {
+        "inference__learn_inducing_inputs": False,
+        "inference__n_posterior_samples": 7,
+        "inference__thinning": 7,
+        "inference__step_size": 0.1,
+        "inference__n_chains": 2,
+    },
+    "dsvi": {
+        "subset": "random",
+        "inference__parameterization": "paper",
+        "inference__coupling": "joint",
+        "inference__tie_label_noise": False,
+    },
+    "sghmc": {
+        "subset": "random",
+        "inference__parameterization": "paper",
+        "inference__coupling": "joint",
+        "n_samples": 7,
+    },
+    "mean_field": {
+        "inference__learn_inducing_inputs": False,
+        "batch_size": 7,
+        "n_samples": 7,
+        "inference__n_chains": 2,
+    },
 }
 
 
@@ -377,7 +398,7 @@ def test_a_device_that_is_not_there_is_refused():
 
 def test_bad_options_are_found_before_the_data_is_touched():
     with pytest.raises(ConfigurationError):
-        fit("not data", coupling="loose")
+        fit("not data", inference__coupling="loose")
 
 
 def raising(state):
@@ -387,7 +408,7 @@ def raising(state):
 @pytest.mark.parametrize(
     ("rows", "options"),
     [
-        (X, {"coupling": "loose"}),
+        (X, {"inference__coupling": "loose"}),
         (X, {"subset_size": 10, "batch_size": 10}),
         (X, {"callbacks": [raising]}),
         (FRAME.assign(dose=np.nan), {}),

@@ -16,7 +16,7 @@ Y = np.sin(X[:, 0]) + 0.1 * RNG.standard_normal(30)
 
 
 def make(**options):
-    return DeepGPRegressor(
+    return DeepGPRegressor().set_params(
         **{"subset_size": 8, "n_samples": 2, "n_predict_samples": 5, "max_iter": 60, "random_state": 0, **options}
     )
 
@@ -77,7 +77,7 @@ def assert_usable(model):
 def test_a_singular_covariance_is_rescued_by_more_jitter_without_a_rollback():
     """Duplicate rows fill the subset: K_SS is singular but for the jitter, which float32 and 1e-9 leave too small."""
     rows, targets = np.repeat(X[:5], 6, axis=0), np.repeat(Y[:5], 6)
-    model = make(dtype="float32", jitter=1e-9, subset_size=20).fit(rows, targets)
+    model = make(dtype="float32", tuning__jitter=1e-9, subset_size=20).fit(rows, targets)
     assert model.history_.rollbacks == 0
     assert_usable(model)
 
@@ -86,7 +86,7 @@ def test_a_singular_covariance_is_rescued_by_more_jitter_without_a_rollback():
 @pytest.mark.parametrize("place", [1, 2, 30, 51])
 def test_one_failure_rolls_back_halves_the_step_and_training_ends_well(monkeypatch, how, place):
     steps = Disturbance(monkeypatch, {place}, how)
-    model = make(schedule="constant", learning_rate=0.01).fit(X, Y)
+    model = make(tuning__schedule="constant", learning_rate=0.01).fit(X, Y)
     history = model.history_
     assert history.rollbacks == 1
     assert history.stopped == "max_iter"
@@ -101,14 +101,16 @@ def test_one_failure_rolls_back_halves_the_step_and_training_ends_well(monkeypat
 
 def test_every_failure_halves_the_step_again(monkeypatch):
     steps = Disturbance(monkeypatch, {2, 3, 4}, nan_bound)
-    model = make(schedule="constant", learning_rate=0.01).fit(X, Y)
+    model = make(tuning__schedule="constant", learning_rate=0.01).fit(X, Y)
     assert model.history_.rollbacks == 3
     assert steps.rates[-1] == pytest.approx(0.01 / 8)
 
 
 def test_the_parameters_that_training_goes_back_to_have_a_finite_bound():
     """A first step that zeroes the factor of q makes KL infinite: the way back is to before that step, not after it."""
-    model = make(parameterization="paper", coupling="marginal", dtype="float32", learning_rate=0.01)
+    model = make(
+        inference__parameterization="paper", inference__coupling="marginal", dtype="float32", learning_rate=0.01
+    )
     model.fit(X, Y)
     assert np.isfinite(model.history_.bound).all()
 
@@ -138,13 +140,13 @@ def test_a_matrix_that_no_jitter_rescues_says_what_to_try():
 @pytest.mark.parametrize("how", [singular, nan_bound, nan_gradient])
 def test_the_last_good_parameters_are_kept_and_predict(monkeypatch, how):
     Disturbance(monkeypatch, set(range(55, 1000)), how)
-    model = make(schedule="constant")
+    model = make(tuning__schedule="constant")
     with pytest.raises(NumericalError):
         model.fit(X, Y)
     monkeypatch.undo()
     assert_usable(model)
     # They are those that 49 undisturbed steps lead to.
-    expected = make(max_iter=49, schedule="constant").fit(X, Y)
+    expected = make(max_iter=49, tuning__schedule="constant").fit(X, Y)
     kept = dict(model.model_.named_parameters())
     for name, value in expected.model_.named_parameters():
         assert_array_equal(kept[name], value)

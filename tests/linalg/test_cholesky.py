@@ -6,8 +6,7 @@ import pytest
 import torch
 
 from sodgp.errors import CholeskyError, NumericalError
-from sodgp.linalg.cholesky import Jitter, cholesky, inverse_triangular, log_diagonal
-from sodgp.linalg.factor import factorise
+from sodgp.linalg.cholesky import Climbs, Jitter, cholesky, counting, draw_root, inverse_triangular, log_diagonal
 
 EYE = torch.eye(3, dtype=torch.float64)
 
@@ -108,39 +107,6 @@ def test_the_error_names_the_flat_sample_of_a_batch_with_replicates():
     assert caught.value.sample == 4
 
 
-def test_factorise_gives_the_factor_and_its_inverse():
-    K = torch.stack([GOOD, 3.0 * GOOD])
-    L, L_inv = factorise(K, Jitter(0.0))
-    close(L @ L_inv, EYE.expand(2, 3, 3))
-    close(L_inv, L_inv.tril())
-    close(inverse_triangular(L), L_inv)
-
-
-@pytest.mark.parametrize("jitter", [Jitter(0.0), Jitter(1e-2), Jitter(1e-2, relative=False)])
-def test_gradients_of_the_factor_and_its_inverse_equal_finite_differences(jitter):
-    root = torch.randn(2, 3, 3, generator=torch.Generator().manual_seed(1), dtype=torch.float64).requires_grad_()
-    # L and its inverse each with a non-triangular weight: both gradients must be read in full.
-    weights = torch.randn(2, 3, 3, generator=torch.Generator().manual_seed(2), dtype=torch.float64)
-
-    def both(x):
-        L, L_inv = factorise(x @ x.mT + EYE, jitter)
-        return L, L_inv, weights @ L, weights @ L_inv
-
-    assert torch.autograd.gradcheck(both, root, atol=1e-8, rtol=1e-6)
-
-
-def test_factorise_climbs_the_same_ladder_as_cholesky():
-    jitter = Jitter(1e-5, relative=False)
-    K = torch.stack([GOOD, with_smallest(-5e-5)]).requires_grad_()
-    L, L_inv = factorise(K, jitter)
-    close(L, cholesky(K, jitter))
-    (ours,) = torch.autograd.grad(log_diagonal(L).sum() - log_diagonal(L_inv).sum(), K)
-    close(ours[0], torch.linalg.inv(K[0].detach() + 1e-5 * EYE), 1e-8)
-    with pytest.raises(CholeskyError, match="Q of layer 4, sample 0") as caught:
-        factorise(with_smallest(-1.0), jitter, layer=4, what="Q")
-    assert caught.value.layer == 4
-
-
 def test_log_diagonal_is_half_the_log_determinant_whatever_the_signs():
     L = torch.linalg.cholesky(GOOD)
     signs = torch.tensor([1.0, -1.0, -1.0], dtype=torch.float64)
@@ -153,3 +119,24 @@ def test_jitter_policy():
     plain, program = Jitter(1e-6), Jitter(1e-6, relative=False, on_draws=True)
     assert (plain.prior_extra, plain.draw_extra) == (0.0, 0.0)
     assert (program.prior_extra, program.draw_extra) == (1e-6, 2e-6)
+
+
+def test_the_inverse_of_a_triangular_matrix():
+    L = torch.stack([torch.linalg.cholesky(GOOD), torch.linalg.cholesky(3.0 * GOOD)])
+    close(inverse_triangular(L) @ L, EYE.expand(2, 3, 3))
+
+
+def test_the_root_of_a_singular_covariance_reproduces_it():
+    rows = torch.tensor([[1.0, 0.0], [1.0, 0.0], [0.0, 2.0]], dtype=torch.float32)
+    root = draw_root(rows @ rows.mT, layer=1, what="Cov(Z)")
+    assert root.dtype == torch.float32
+    close(product(root), rows @ rows.mT, 1e-4)
+
+
+def test_matrices_that_got_more_jitter_are_counted():
+    climbs = Climbs()
+    K = torch.stack([GOOD, with_smallest(-5e-5), with_smallest(-5e-4)])
+    with counting(climbs):
+        cholesky(K, Jitter(1e-5, relative=False))
+    cholesky(K, Jitter(1e-5, relative=False))
+    assert climbs.count == 2

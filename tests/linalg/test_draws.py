@@ -2,9 +2,10 @@
 
 import math
 
+import pytest
 import torch
 
-from sodgp.linalg.draws import Draws, FreshDraws, SharedDraws
+from sodgp.linalg.draws import Draws, FreshDraws, PositionDraws, SharedDraws, TapeDraws
 
 
 def generator(seed):
@@ -76,3 +77,48 @@ def test_shared_numbers_are_fixed_by_the_seed_in_any_dtype():
     assert numbers.dtype == torch.float32
     assert torch.equal(double.subset(4, 2).float(), numbers)
     assert not torch.equal(SharedDraws(6, 3, dtype=torch.float32).subset(4, 2), numbers)
+
+
+def rehearsed(generators):
+    """A tape after its rehearsal, in which a step asked for two tensors."""
+    tape = TapeDraws(generators, 4)
+    for rows, width in ((3, 2), (5, 1)):
+        assert not tape.subset(rows, width).any()
+    tape.finish_rehearsal()
+    return tape
+
+
+@pytest.mark.parametrize("leading", [(), (2,)])
+def test_a_tape_hands_out_numbers_in_the_order_of_its_rehearsal(leading):
+    generators = [torch.Generator().manual_seed(seed) for seed in range(2)] if leading else torch.Generator()
+    tape = rehearsed(generators)
+    numbers = tape.refill()
+    tape.load(numbers)
+    first, second = tape.subset(3, 2), tape.rest(5, 1)
+    assert (first.shape, second.shape) == ((*leading, 4, 3, 2), (*leading, 4, 5, 1))
+    assert torch.equal(first, numbers[0])
+    assert torch.equal(second, numbers[1])
+    assert not torch.equal(first, tape.refill()[0])
+
+
+def test_a_replicate_of_a_tape_sees_the_numbers_that_it_sees_alone():
+    alone = rehearsed(torch.Generator().manual_seed(1)).refill()
+    among = rehearsed([torch.Generator().manual_seed(seed) for seed in (0, 1, 2)]).refill()
+    for one, many in zip(alone, among, strict=True):
+        assert torch.equal(one, many[1])
+
+
+def test_a_tape_is_refilled_after_its_rehearsal_only():
+    tape = TapeDraws(torch.Generator(), 4)
+    with pytest.raises(RuntimeError, match="finish_rehearsal"):
+        tape.refill()
+    tape.finish_rehearsal()
+    assert tape.refill() == ()
+
+
+def test_numbers_by_position_do_not_depend_on_later_rows():
+    few, many = (PositionDraws(0, 4, dtype=torch.float64) for _ in range(2))
+    for source in ("rest", "subset", "rest"):
+        one, two = getattr(few, source)(3, 2), getattr(many, source)(7, 2)
+        assert torch.equal(one, two[:, :3])
+    assert not torch.equal(few.rest(3, 2), few.rest(3, 2))

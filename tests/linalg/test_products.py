@@ -4,8 +4,7 @@ import pytest
 import torch
 
 from sodgp.linalg import products
-from sodgp.linalg.cholesky import Jitter
-from sodgp.linalg.factor import factorise
+from sodgp.linalg.cholesky import Jitter, factorise
 from sodgp.linalg.products import Gram, HiddenRows, OutputVariances, QuadraticTrace, SpreadRows, TotalRows
 
 M, B, D = 3, 4, 2
@@ -78,23 +77,6 @@ def test_total_rows(shape, rows):
     factor = factorise(K_ss, Jitter(0.0))
     A = torch.linalg.solve_triangular(plain_factor(K_ss), K, upper=False)
     compare(TotalRows.apply(factor.E, factor.inverse_value, K, w), (A.mT @ w, A @ A.mT), [K_ss, K, w])
-
-
-@pytest.mark.parametrize("shape", SHAPES)
-def test_products_of_a_factor(shape):
-    K_ss, _, X = inputs(shape, B)
-    factor, L = factorise(K_ss, Jitter(0.0)), plain_factor(K_ss)
-    L_inv = torch.linalg.inv(L)
-    ours = [
-        factor.times(X),
-        factor.transpose_times(X),
-        factor.solve(X),
-        factor.log_det(),
-        factor.inverse_norm(),
-        *factor,
-    ]
-    log_det = L.diagonal(dim1=-2, dim2=-1).log().sum(-1)
-    compare(ours, [L @ X, L.mT @ X, L_inv @ X, log_det, L_inv.square().sum((-2, -1)), L, L_inv], [K_ss, X])
 
 
 @pytest.mark.parametrize(("G_shape", "F_shape"), [((5,), (5, 2)), ((5,), (1, 2)), ((2, 1), (2, 1, 3))])

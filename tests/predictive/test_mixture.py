@@ -12,7 +12,6 @@ from scipy import integrate, stats
 
 from sodgp.errors import InputError
 from sodgp.predictive import density as mixtures
-from sodgp.predictive import mixture as predictive
 from sodgp.predictive.mixture import GaussianMixture
 
 T, N, P = 7, 11, 3
@@ -81,7 +80,7 @@ def test_variance_holds_the_spread_of_the_means():
 
 
 def with_outliers(shape=(T, N), probability=0.07, seed=0):
-    """A mixture with outliers, and the same law written out: means, variances and weights of T + 1 components."""
+    """A mixture with outliers, and means, variances and weights of its T + 1 components."""
     _, means, variances = random_mixture(shape, seed=seed)
     centre, total = means.mean(0), variances.mean(0) + means.var(0)
     mu, var = np.concatenate([means, centre[None]]), np.concatenate([variances, 100.0 * total[None]])
@@ -324,7 +323,7 @@ def test_chunks_change_nothing(monkeypatch, chunk):
         lambda: dist.sample(9, random_state=0),
     ]
     whole = [method() for method in methods]
-    monkeypatch.setattr(predictive, "CHUNK_ELEMENTS", chunk)
+    monkeypatch.setattr(mixtures, "CHUNK_ELEMENTS", chunk)
     for method, expected in zip(methods, whole, strict=True):
         np.testing.assert_allclose(method(), expected, rtol=1e-11)
 
@@ -336,7 +335,7 @@ def test_no_temporary_is_larger_than_a_chunk(monkeypatch):
         whole = getattr(mixtures, name)
         spy = lambda mu, *rest, whole=whole: (largest.append(mu.numel()), whole(mu, *rest))[1]
         monkeypatch.setattr(mixtures, name, spy)
-    monkeypatch.setattr(predictive, "CHUNK_ELEMENTS", 10 * T)
+    monkeypatch.setattr(mixtures, "CHUNK_ELEMENTS", 10 * T)
     dist, *_ = random_mixture((T, 95))
     for result in (dist.crps(0.0), dist.cdf(0.0), dist.log_prob(0.0), dist.quantile(np.linspace(0.1, 0.9, 17))):
         assert np.all(np.isfinite(result))

@@ -8,33 +8,18 @@ from numpy.testing import assert_array_equal
 
 from sodgp import DeepGPRegressor
 from sodgp.errors import ConfigurationError, InputError
-from sodgp.system.torch_state import cpu_threads
 from sodgp.system.validation import (
     check_choice,
     check_fit_data,
     check_flag,
     check_integer,
+    check_noise_variance,
     check_positive,
     check_predict_data,
+    check_share,
     resolve_device,
+    seed_from,
 )
-
-
-def test_blocks_that_overlap_leave_the_number_of_threads_as_it_was(monkeypatch):
-    monkeypatch.setattr("os.cpu_count", lambda: 8)
-    before = torch.get_num_threads()
-    first, second = cpu_threads(before + 1), cpu_threads(before + 2)
-    first.__enter__()
-    second.__enter__()
-    assert torch.get_num_threads() == before + 2
-    first.__exit__(None, None, None)
-    second.__exit__(None, None, None)
-    assert torch.get_num_threads() == before
-    with cpu_threads(before + 1):
-        with cpu_threads(before + 2):
-            pass
-        assert torch.get_num_threads() == before + 1
-    assert torch.get_num_threads() == before
 
 
 @pytest.mark.parametrize("value", [3, np.int32(3), np.int64(3)])
@@ -119,3 +104,35 @@ def test_missing_values_of_nullable_columns_are_placed():
     frame = pd.DataFrame({"a": TARGETS, "b": pd.array([1, None, 3, 4, 5, 6], dtype="Int64")})
     with pytest.raises(InputError, match="columns b; rows 1"):
         check_fit_data(DeepGPRegressor(), frame, TARGETS)
+
+
+def test_shares_are_numbers_from_zero_to_one():
+    assert check_share("p", 1) == 1.0
+    for value in (-0.1, 1.1, True, "0.5", np.nan):
+        with pytest.raises(ConfigurationError, match="must be a number from 0 to 1"):
+            check_share("p", value)
+
+
+def test_noise_variances_have_one_value_for_all_for_a_row_or_for_a_cell():
+    for values in (0.5, np.full(6, 0.5), np.full((6, 2), 0.5)):
+        assert_array_equal(check_noise_variance(values, (6, 2)), np.full((6, 2), 0.5))
+    with pytest.raises(InputError, match="must be one number, 6"):
+        check_noise_variance(np.ones(5), (6, 2))
+    with pytest.raises(InputError, match="first in row 2"):
+        check_noise_variance([1, 1, -1, 1, 1, 1], (6, 2))
+
+
+def test_seeds_come_from_integers_generators_and_entropy():
+    assert seed_from(3) == seed_from(3) != seed_from(4)
+    assert seed_from(np.random.default_rng(0)) == seed_from(np.random.default_rng(0))
+    assert seed_from(None) != seed_from(None)
+    with pytest.raises(InputError, match="random_state"):
+        seed_from("three")
+
+
+def test_columns_of_text_are_named():
+    frame = pd.DataFrame({"a": TARGETS, "b": list("uvwxyz")})
+    with pytest.raises(InputError, match="X holds text or dates in column 'b'"):
+        check_fit_data(DeepGPRegressor(), frame, TARGETS)
+    with pytest.raises(InputError, match="y holds text"):
+        check_fit_data(DeepGPRegressor(), ROWS, list("uvwxyz"))

@@ -9,10 +9,9 @@ import numpy as np
 import torch
 
 from sodgp import DeepGPRegressor
-from sodgp.kernels.rbf import RBFPair
-from sodgp.linalg.cholesky import Jitter
+from sodgp.kernels.dense import RBFPair
+from sodgp.linalg.cholesky import Jitter, factorise
 from sodgp.linalg.draws import TapeDraws
-from sodgp.linalg.factor import factorise
 from sodgp.linalg.products import Gram, HiddenRows, OutputVariances, QuadraticTrace, SpreadRows, TotalRows
 from sodgp.training.batches import Batcher
 from sodgp.training.stacking import stack, stack_data

@@ -1,4 +1,4 @@
-"""Config files: TOML whose keys are the estimator's arguments, and those of ``sodgp fit`` itself."""
+"""Config files: TOML whose keys are the options of the estimator, and those of ``sodgp fit`` itself."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
-"""The arguments of `sodgp.DeepGPRegressor` as flags and as keys of a config file: one table for both.
+"""The options of `sodgp.DeepGPRegressor` as flags and as keys of a config file: one table for both.
 
-A new argument of the estimator gets a line in `OPTIONS`, or, where a command line cannot give it, in `NO_FLAG` with the
-reason; a test compares both with the estimator.
+Flags are flat: those of a method, a likelihood, the tuning or the checkpoint say in `Option.place` to which object they
+belong. A new option gets a line in `OPTIONS`, or, where a command line cannot give it, in `NO_FLAG` with the reason; a
+test compares both with the estimator.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import typer
 from sodgp.errors import ConfigurationError
 
 INFERENCES: Final = ("sod", "dsvi", "sghmc", "mean_field")
+LIKELIHOODS: Final = ("gaussian", "heteroscedastic", "heavy_tailed")
 KERNELS: Final = tuple(base + end for end in ("", "-iso") for base in ("rbf", "matern12", "matern32", "matern52", "rq"))
 SUBSETS: Final = ("kmeans", "random", "greedy_variance", "rp_cholesky", "leverage", "dpp")
 
@@ -25,6 +27,12 @@ NO_FLAG: Final[Mapping[str, str]] = {
     "callbacks": "Python functions",
     "warm_start": "for a fitted estimator in Python; a command begins afresh",
     "verbose": "--verbose and --quiet of the command itself",
+    "tuning": "its parts have flags of their own",
+    "friction": "for Python: SGHMC(friction=...)",
+    "window": "for Python: SGHMC(window=...)",
+    "latent_variance": "for Python: MeanField(latent_variance=...)",
+    "max_rows": "for Python: MeanField(max_rows=...)",
+    "max_latents": "for Python: MeanField(max_latents=...)",
 }
 
 
@@ -115,6 +123,8 @@ class Option:
         For completion in the shell; the library checks the value.
     panel : str
         Heading in the help text.
+    place : str
+        Argument of the estimator whose object has this option as a field; empty for an argument itself.
     """
 
     kind: Kind
@@ -123,9 +133,11 @@ class Option:
     short: str = ""
     choices: tuple[str, ...] = ()
     panel: str = "Model"
+    place: str = ""
 
 
 _TRAINING, _SAMPLING, _MACHINE, _SWITCHES = "Training", "Sampling (SGHMC)", "Machine", "Switches"
+_METHOD, _TUNING = "inference", "tuning"
 
 OPTIONS: Final[dict[str, Option]] = {
     "inference": Option(TEXT, "Method: sod, dsvi, sghmc or mean_field", "sod", choices=INFERENCES),
@@ -141,27 +153,40 @@ OPTIONS: Final[dict[str, Option]] = {
         SIZE, "Rows M of the subset (inducing points); auto grows it as the data need", "100, or by --effort"
     ),
     "subset": Option(TEXT, f"How its rows are chosen: {', '.join(SUBSETS)}", "kmeans", choices=SUBSETS),
-    "reselect_every": Option(INTEGER, "Steps between two choices of the subset", "one choice"),
-    "parameterization": Option(TEXT, "Family of q(F_S): whitened or paper", "whitened", choices=("whitened", "paper")),
+    "reselect_every": Option(INTEGER, "Steps between two choices of the subset (sod)", "one choice", place=_METHOD),
+    "parameterization": Option(
+        TEXT, "Family of q(F_S): whitened or paper (sod)", "whitened", choices=("whitened", "paper"), place=_METHOD
+    ),
     "coupling": Option(
         TEXT,
-        "How subset and other rows are drawn: ancestral, marginal or joint",
+        "How subset and other rows are drawn: ancestral, marginal or joint (sod)",
         "ancestral",
         choices=("ancestral", "marginal", "joint"),
+        place=_METHOD,
     ),
     "hidden_mean": Option(TEXT, "Mean of hidden layers: linear or zero", "linear", choices=("linear", "zero")),
-    "tie_label_noise": Option(FLAG, "Label noise of q equal to the likelihood's", "tied", panel=_SWITCHES),
+    "tie_label_noise": Option(
+        FLAG, "Label noise of q equal to the likelihood's (sod)", "tied", panel=_SWITCHES, place=_METHOD
+    ),
     "separate_kernels": Option(
-        FLAG, "A kernel for each output of the first layer (sod)", "on with 500 rows", panel=_SWITCHES
+        FLAG,
+        "A kernel for each output of the first layer (sod)",
+        "on with 500 rows",
+        panel=_SWITCHES,
+        place=_METHOD,
     ),
-    "learn_inducing_inputs": Option(FLAG, "Train inducing inputs (dsvi, sghmc)", "trained", panel=_SWITCHES),
-    "noise": Option(
+    "learn_inducing_inputs": Option(
+        FLAG, "Train inducing inputs (dsvi, sghmc)", "trained", panel=_SWITCHES, place=_METHOD
+    ),
+    "likelihood": Option(
         TEXT,
-        "homoscedastic; heteroscedastic, noise that depends on the inputs; or heavy_tailed (sod)",
-        "homoscedastic",
-        choices=("homoscedastic", "heteroscedastic", "heavy_tailed"),
+        "gaussian; heteroscedastic, noise that depends on the inputs; or heavy_tailed (the last two: sod)",
+        "gaussian",
+        choices=LIKELIHOODS,
     ),
-    "jitter": Option(JITTER, "Added to covariance diagonals, relative to their mean", "1e-6, float32: 1e-4"),
+    "jitter": Option(
+        JITTER, "Added to covariance diagonals, relative to their mean", "1e-6, float32: 1e-4", place=_TUNING
+    ),
     "effort": Option(
         TEXT,
         "quick, standard or thorough: rows of the subset, steps, rows in a step and members, where these are not given",
@@ -174,30 +199,38 @@ OPTIONS: Final[dict[str, Option]] = {
     ),
     "learning_rate": Option(NUMBER, "Of Adam", "0.03", panel=_TRAINING),
     "schedule": Option(
-        TEXT, "Learning rate: cosine or constant", "cosine", choices=("cosine", "constant"), panel=_TRAINING
+        TEXT,
+        "Learning rate: cosine or constant",
+        "cosine",
+        choices=("cosine", "constant"),
+        panel=_TRAINING,
+        place=_TUNING,
     ),
     "predictive_weight": Option(
         NUMBER,
         "From 0, the bound, to 1, the log predictive density of the rest (sod, dsvi)",
         "1 for sod with several layers and 500 rows, else 0",
         panel=_TRAINING,
+        place=_METHOD,
     ),
     "n_samples": Option(INTEGER, "Monte Carlo samples of a training step", "10", panel=_TRAINING),
     "n_predict_samples": Option(INTEGER, "Monte Carlo samples of a prediction", "50", panel=_TRAINING),
     "outlier_probability": Option(
         NUMBER,
-        "That a row is unlike those seen in training; its law is then ten times as wide",
+        "That a row is unlike those seen in training; its distribution is then ten times as wide",
         "1 / (rows + 1) where predictive weight is above 0, else 0",
         panel=_TRAINING,
+        place="likelihood",
     ),
     "n_members": Option(
         INTEGER, "Models from different seeds that predict as one mixture", "1, or by --effort", panel=_TRAINING
     ),
     "member_spread": Option(
         NUMBER,
-        "Factor of the members' spreads in their mixture; 1 is the plain one",
+        "Factor of the members' spreads in their mixture; 1 is the plain one (sod)",
         "0.85 for 4 members",
         panel=_TRAINING,
+        place=_METHOD,
     ),
     "n_restarts": Option(INTEGER, "Fits from different seeds; the best is kept", "1", panel=_TRAINING),
     "validation_fraction": Option(
@@ -205,16 +238,22 @@ OPTIONS: Final[dict[str, Option]] = {
     ),
     "max_minutes": Option(NUMBER, "Time after which training ends", "none", panel=_TRAINING),
     "checkpoint": Option(TEXT, "Folder to which training is written at intervals", "none", panel=_TRAINING),
-    "checkpoint_every": Option(EVERY, "How often: steps, or 90s, 10min, 2h", "10min", panel=_TRAINING),
+    "checkpoint_every": Option(
+        EVERY, "How often: steps, or 90s, 10min, 2h", "10min", panel=_TRAINING, place="checkpoint"
+    ),
     "random_state": Option(INTEGER, "Fixes every random number", "0", short="seed", panel=_TRAINING),
-    "n_posterior_samples": Option(INTEGER, "Posterior draws kept over all chains", "100", panel=_SAMPLING),
-    "thinning": Option(INTEGER, "Transitions between two draws", "50", panel=_SAMPLING),
-    "step_size": Option(NUMBER, "Of the sampler", "0.01", panel=_SAMPLING),
-    "n_chains": Option(INTEGER, "Chains side by side", "1", panel=_SAMPLING),
+    "n_posterior_samples": Option(
+        INTEGER, "Posterior draws kept over all chains", "100", panel=_SAMPLING, place=_METHOD
+    ),
+    "thinning": Option(INTEGER, "Transitions between two draws", "50", panel=_SAMPLING, place=_METHOD),
+    "step_size": Option(NUMBER, "Of the sampler", "0.01", panel=_SAMPLING, place=_METHOD),
+    "n_chains": Option(INTEGER, "Independent chains", "1", panel=_SAMPLING, place=_METHOD),
     "dtype": Option(TEXT, "float64 or float32", "float64", choices=("float64", "float32"), panel=_MACHINE),
     "device": Option(TEXT, "auto, cpu or cuda", "auto", choices=("auto", "cpu", "cuda"), panel=_MACHINE),
     "n_threads": Option(THREADS, "CPU threads; none: PyTorch's own setting", "1", short="threads", panel=_MACHINE),
-    "compile": Option(FLAG, "Fuse operations with PyTorch's compiler; pays in long runs", "off", panel=_SWITCHES),
+    "compile": Option(
+        FLAG, "Fuse operations with PyTorch's compiler; pays in long runs", "off", panel=_SWITCHES, place=_TUNING
+    ),
 }
 
 
@@ -237,8 +276,44 @@ def estimator_flags(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def as_arguments(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Options as the estimator takes them: the word ``none`` becomes None."""
-    return {name: None if name == "n_threads" and value == "none" else value for name, value in options.items()}
+    """Options as the estimator takes them: those of a method, a likelihood, ... put into its object.
+
+    Raises
+    ------
+    ConfigurationError
+        For an option of another method than the chosen one.
+    """
+    from sodgp.estimator.options.names import OBJECTS
+
+    inside: dict[str, dict[str, Any]] = {}
+    arguments: dict[str, Any] = {}
+    for name, value in options.items():
+        place = "tuning" if name == "initialization" else OPTIONS[name].place
+        if place:
+            inside.setdefault(place, {})[name] = value
+        else:
+            # TOML and flags have no None.
+            arguments[name] = None if name == "n_threads" and value == "none" else value
+    starts = {"inference": "sod", "likelihood": "gaussian", "tuning": None, "checkpoint": None, **arguments}
+    for place, fields in inside.items():
+        before = OBJECTS[place](starts[place])
+        if before is None:
+            raise ConfigurationError("checkpoint_every says how often; say where, too, with --checkpoint.")
+        changes = {"every" if name == "checkpoint_every" else name: value for name, value in fields.items()}
+        foreign = sorted(set(changes) - set(before.get_params()))
+        if foreign:
+            name = foreign[0]
+            raise ConfigurationError(f"{name} is no option of {place}={before.name!r}{_owners(name)}; leave it out.")
+        arguments[place] = before.set_params(**changes)
+    return arguments
+
+
+def _owners(option: str) -> str:
+    """The methods that have an option, for a message."""
+    from sodgp.estimator.options.names import METHODS
+
+    owners = [name for name, method in METHODS.items() if option in method().get_params()]
+    return f", but of {', '.join(map(repr, owners))}" if owners else ""
 
 
 def _annotation(name: str, option: Option) -> Any:

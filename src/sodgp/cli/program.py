@@ -7,7 +7,7 @@ import json
 import sys
 import time
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -25,8 +25,12 @@ from sodgp.cli.tables import (
     write_table,
 )
 from sodgp.errors import ConfigurationError
-from sodgp.system.allocator import keep_freed_memory
+from sodgp.system.memory import keep_freed_memory
 from sodgp.system.progress import progress, say
+
+if TYPE_CHECKING:
+    from sodgp import DeepGPRegressor
+    from sodgp.training.callbacks import EarlyStopping
 
 _CHUNK_ROWS = 20_000
 
@@ -161,9 +165,7 @@ def fit(
         stood_for = ("max_iter", "subset_size", "batch_size", "n_members")
         given = {name: value for name, value in given.items() if name not in stood_for}
     arguments = as_arguments({"random_state": 0, **given, **options})
-    if arguments.get("checkpoint_every") and not arguments.get("checkpoint"):
-        raise ConfigurationError("checkpoint_every says how often; say where, too, with --checkpoint.")
-    model: Any = DeepGPRegressor(**arguments)
+    model = DeepGPRegressor(**arguments)
     steps = Configuration.from_estimator(model).max_iter
     check_destination(said["out"])
     X, y = training_data(Path(said["data"]), said["target"], said.get("drop"))
@@ -173,7 +175,6 @@ def fit(
         model.fit(X, y.iloc[:, 0] if y.shape[1] == 1 else y, resume=resume)
     seconds = time.perf_counter() - began
     model.set_params(callbacks=None)
-    model.target_names_ = list(said["target"])
     model.save(said["out"])
     if as_json:
         _print_json({**describe(model), "wall_seconds": seconds, "saved_to": said["out"]})
@@ -324,23 +325,13 @@ def demo(
     run(out, seed)
 
 
-def _loaded(path: Path) -> Any:
+def _loaded(path: Path) -> DeepGPRegressor:
     from sodgp import DeepGPRegressor
-    from sodgp.errors import ModelFileError
-    from sodgp.system.container import read_record
 
-    try:
-        return DeepGPRegressor.load(path)
-    except ModelFileError as error:
-        if read_record(path).info.get("estimator") != "DeepGPEnsemble":
-            raise
-        raise ModelFileError(
-            f"{path} holds a DeepGPEnsemble; such files are for Python (DeepGPEnsemble.load). The command line takes"
-            " models of one DeepGPRegressor, which may have several members (sodgp fit --n-members 4)."
-        ) from error
+    return DeepGPRegressor.load(path)
 
 
-def _predictions(estimator: Any, X: Any, wanted: list[float]) -> Any:
+def _predictions(estimator: DeepGPRegressor, X: Any, wanted: list[float]) -> Any:
     """A frame with mean, std and quantiles of every target, in chunks: memory stays bounded."""
     import numpy as np
     import pandas as pd
@@ -359,7 +350,7 @@ def _predictions(estimator: Any, X: Any, wanted: list[float]) -> Any:
     return pd.DataFrame(table.reshape(len(table), -1), columns=header)
 
 
-def _early_stopping(model: Any, patience: int | None) -> list[Any]:
+def _early_stopping(model: DeepGPRegressor, patience: int | None) -> list[EarlyStopping]:
     from sodgp.training.callbacks import EarlyStopping
 
     if patience is None:
@@ -373,26 +364,27 @@ def _print_summary(about: dict[str, Any]) -> None:
     shown = ", ".join(about["inputs"][:8]) + (" ..." if count > 8 else "")
     layers = f"{about['n_layers']} layer{'s' * (about['n_layers'] > 1)}"
     each = " for each output of the first layer" if about["separate_kernels"] else ""
-    _line("method", f"{about['method']}, {layers}, widths {about['widths']}, kernel {about['kernel']}{each}")
+    kernel = f"kernel {about['kernel']}{each}"
+    _line("method", f"{about['method']}, {about['likelihood']}, {layers}, widths {about['widths']}, {kernel}")
     _line("inputs", f"{count} ({shown})")
     _line("targets", ", ".join(about["targets"]))
     _line("rows", f"{about['rows']:,}, {about['subset_rows']} in the subset")
+    _line("objective", about["objective"])
     several = about["members"] > 1
     _line("parameters", f"{about['parameters']:,}" + (f" of {about['members']} members" if several else ""))
     if several:
-        _line("members", f"{about['members']}, drawn in by {about['member_spread']:.3g}")
+        _line("members", f"{about['members']}, each shrunk to {about['member_spread']:.3g} of its spread")
     if about["bound"] is not None:
-        label = "bound" if about["objective"] == "bound" else "objective"
+        label = "bound" if about["objective"] == "bound" else "value"
         whose = ", the first member" if several else ""
         _line(label, f"{about['bound']:.2f} nats after {about['iterations']} steps ({about['stopped']}{whose})")
     _line("safeguards", about["safeguards"])
-    varies = about["options"].get("noise") == "heteroscedastic"
+    varies = about["likelihood"] == "heteroscedastic"
     _line(
         "noise std",
         ("typical " if varies else "") + ", ".join(f"{name} {value:.4g}" for name, value in about["noise_std"].items()),
     )
-    if about["outlier_probability"]:
-        _line("outliers", f"{about['outlier_probability']:.3g} of the probability of a prediction")
+    _line("outliers", f"{about['outlier_probability']:.3g} of the probability of a prediction")
 
 
 def _print_json(content: dict[str, Any]) -> None:

@@ -1,8 +1,4 @@
-"""Data: the benchmark sets of the paper, its splits, synthetic sets, and users' own tables.
-
-Modules: `catalogue` (what is known about each set), `local` (files and checksums), `download`, `convert` (UCI's
-archives), `splits`, `synthetic`, and `tables` (files for the command line; needs pandas).
-"""
+"""Data: the benchmark sets of the paper, its splits, and synthetic sets."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ class Source:
     Attributes
     ----------
     url : str
-        Address of the archive.
+        Of the archive.
     convert : callable, Path -> ndarray of float64, shape [N, D + 1]
         Reads the archive; the target is the last column.
     packages : tuple of str
@@ -44,7 +44,6 @@ class Entry:
     Attributes
     ----------
     name : str
-        Name for `sodgp.data.load`.
     columns : tuple of str, length D + 1
         Column names, the target's last.
     rows : int
@@ -52,7 +51,7 @@ class Entry:
     sha256_csv : str or None
         Checksum of the canonical table; ``None`` where only rows, columns and finiteness can be checked.
     source : Source or None
-        Where to download it; ``None`` where nobody offers it.
+        ``None`` where nobody offers the set for download.
     no_source : str
         Why there is no download, for the message.
     """
@@ -72,12 +71,12 @@ class Entry:
         return (f"{self.name}.csv.gz",)
 
 
+def _columns(names: str) -> tuple[str, ...]:
+    return tuple(names.split())
+
+
 _HOUSING = ("crim", "zn", "indus", "chas", "nox", "rm", "age", "dis", "rad", "tax", "ptratio", "b", "lstat", "medv")
-_TIMBRE = (
-    *(f"timbre_avg_{i}" for i in range(1, 13)),
-    *(f"timbre_cov_{i}" for i in range(1, 79)),
-    "year",
-)
+_TIMBRE = (*(f"timbre_avg_{i}" for i in range(1, 13)), *(f"timbre_cov_{i}" for i in range(1, 79)), "year")
 
 _ENTRIES = (
     Entry(
@@ -96,16 +95,9 @@ _ENTRIES = (
     ),
     Entry(
         "concrete",
-        (
-            "cement",
-            "blast_furnace_slag",
-            "fly_ash",
-            "water",
-            "superplasticizer",
-            "coarse_aggregate",
-            "fine_aggregate",
-            "age",
-            "compressive_strength",
+        _columns(
+            "cement blast_furnace_slag fly_ash water superplasticizer coarse_aggregate fine_aggregate age "
+            "compressive_strength"
         ),
         1030,
         "eb2a1f2a871cd01cbca7a96df487416fb6a1c3598bbda61687923e2207a9bc1b",
@@ -113,16 +105,9 @@ _ENTRIES = (
     ),
     Entry(
         "energy",
-        (
-            "relative_compactness",
-            "surface_area",
-            "wall_area",
-            "roof_area",
-            "overall_height",
-            "orientation",
-            "glazing_area",
-            "glazing_area_distribution",
-            "heating_load",
+        _columns(
+            "relative_compactness surface_area wall_area roof_area overall_height orientation glazing_area "
+            "glazing_area_distribution heating_load"
         ),
         768,
         "15bcfc654b7c5067945efd970686188be630281161a62743eb986ff86ff998e8",
@@ -130,19 +115,9 @@ _ENTRIES = (
     ),
     Entry(
         "winered",
-        (
-            "fixed_acidity",
-            "volatile_acidity",
-            "citric_acid",
-            "residual_sugar",
-            "chlorides",
-            "free_sulfur_dioxide",
-            "total_sulfur_dioxide",
-            "density",
-            "ph",
-            "sulphates",
-            "alcohol",
-            "quality",
+        _columns(
+            "fixed_acidity volatile_acidity citric_acid residual_sugar chlorides free_sulfur_dioxide "
+            "total_sulfur_dioxide density ph sulphates alcohol quality"
         ),
         1599,
         "76bb397799995e9bdf3eafaefc25fbf74b0fbc3d278059eacd0daf6d440555f8",
@@ -188,23 +163,7 @@ def names() -> tuple[str, ...]:
 
 
 def find(name: str) -> Entry:
-    """Look a set up by its name.
-
-    Parameters
-    ----------
-    name : str
-        One of `names`.
-
-    Returns
-    -------
-    Entry
-        What is known about the set.
-
-    Raises
-    ------
-    ConfigurationError
-        No set has that name.
-    """
+    """The set of that name; ConfigurationError if there is none."""
     if name in CATALOGUE:
         return CATALOGUE[name]
     near = difflib.get_close_matches(str(name), CATALOGUE, n=1)

@@ -25,43 +25,16 @@ YEAR_MEMBER = "YearPredictionMSD.txt"
 
 
 def require(packages: Iterable[str], purpose: str) -> None:
-    """Refuse to start when an optional package is missing.
-
-    Parameters
-    ----------
-    packages : iterable of str
-        Names as given to ``import`` and to ``pip install``.
-    purpose : str
-        What they are needed for; the start of the message.
-
-    Raises
-    ------
-    InputError
-        A package is not installed; the message names all that are missing.
-    """
+    """Raise InputError, which begins with `purpose`, unless these optional packages are installed."""
     missing = [package for package in packages if find_spec(package) is None]
     if missing:
         raise InputError(f"{purpose} needs {' and '.join(missing)}: run `pip install {' '.join(missing)}`.")
 
 
 def read_numbers(lines: IO[str], *, delimiter: str | None, skip_rows: int, what: str) -> FloatArray:
-    """Read a rectangular block of numbers.
+    """Read a rectangular block of numbers; without rows after the header its shape is ``[0, 0]`` or ``[0, 1]``.
 
-    Parameters
-    ----------
-    lines : text file
-        Open for reading.
-    delimiter : str or None
-        Between cells; ``None`` is any white space.
-    skip_rows : int
-        Header lines to pass over.
-    what : str
-        Name of the file, for messages.
-
-    Returns
-    -------
-    ndarray of float64, shape [N, columns]
-        ``[0, 0]`` or ``[0, 1]`` when no row follows the header.
+    `delimiter=None` is any white space; `what` names the file in messages.
 
     Raises
     ------

@@ -42,22 +42,7 @@ class DataSet:
 
     @classmethod
     def from_table(cls, name: str, columns: tuple[str, ...], table: FloatArray) -> DataSet:
-        """Split a table whose last column is the target.
-
-        Parameters
-        ----------
-        name : str
-            Name of the set.
-        columns : tuple of str, length D + 1
-            Column names, the target's last.
-        table : ndarray of float64, shape [N, D + 1]
-            Values.
-
-        Returns
-        -------
-        DataSet
-            With contiguous copies of inputs and target.
-        """
+        """The set of a table [N, D + 1] whose last column is the target."""
         X = np.ascontiguousarray(table[:, :-1])
         y = np.ascontiguousarray(table[:, -1])
         return cls(name, X, y, columns[:-1], columns[-1])

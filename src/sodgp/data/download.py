@@ -24,7 +24,7 @@ from sodgp.data.dataset import DataSet
 from sodgp.data.local import ENVIRONMENT_VARIABLE, cache_dir, canonical_csv, check_shape, checked_table
 from sodgp.errors import InputError, SodgpError
 from sodgp.system.arrays import FloatArray
-from sodgp.system.files import alone_in, write_bytes, write_whole
+from sodgp.system.files import alone_in, write_bytes_whole
 
 
 class DataUnavailableError(SodgpError, OSError):
@@ -32,8 +32,11 @@ class DataUnavailableError(SodgpError, OSError):
 
     Examples
     --------
-    >>> issubclass(DataUnavailableError, OSError)
-    True
+    >>> try:
+    ...     raise DataUnavailableError("The set 'boston' is not on offer for download.")
+    ... except OSError as error:  # as for any file that is not there
+    ...     print(error)
+    The set 'boston' is not on offer for download.
     """
 
 
@@ -42,19 +45,7 @@ class _InterruptedError(Exception):
 
 
 def obtain(entry: Entry, folder: Path) -> DataSet:
-    """Download a set, check it, and keep it in a folder.
-
-    Parameters
-    ----------
-    entry : Entry
-        The set.
-    folder : Path
-        Where to keep it; made when it does not exist.
-
-    Returns
-    -------
-    DataSet
-        The set, after its checksum (or, for ``year``, its shape) was found right.
+    """Download a set, check it, and keep it in a folder, which is made if it does not exist.
 
     Raises
     ------
@@ -106,8 +97,7 @@ def _fetched(entry: Entry, source: Source, folder: Path, part: Path) -> FloatArr
         else:
             contents = canonical_csv(entry.columns, table)
             checked_table(entry, contents, source.url)
-            packed = gzip.compress(contents, mtime=0)
-            write_whole(folder / entry.files[0], lambda scratch: write_bytes(scratch, packed))
+            write_bytes_whole(folder / entry.files[0], gzip.compress(contents, mtime=0))
             part.unlink()
     except InputError:
         part.unlink(missing_ok=True)
@@ -116,19 +106,10 @@ def _fetched(entry: Entry, source: Source, folder: Path, part: Path) -> FloatArr
 
 
 def transfer(url: str, part: Path, *, attempts: int = 3, timeout: float = 30.0) -> None:
-    """Bring a file over HTTP, going on with what an earlier call left behind.
+    """Bring a file over HTTP, and resume where an earlier call was cut short.
 
-    Parameters
-    ----------
-    url : str
-        Address, http or https.
-    part : Path
-        File that receives the bytes. Bytes already there are kept and the rest is asked for with a Range header; a
-        server that does not know Range sends all, and the file is begun again.
-    attempts : int
-        How often to connect when the connection ends early.
-    timeout : float
-        Seconds without an answer after which a connection counts as broken.
+    The bytes in `part` are kept and the rest is asked for with a Range header; a server that does not know Range sends
+    all, and the file is begun again. After `timeout` seconds without an answer a connection counts as broken.
 
     Raises
     ------

@@ -63,27 +63,7 @@ def canonical_csv(columns: Sequence[str], table: ArrayLike) -> bytes:
 
 
 def checked_table(entry: Entry, contents: bytes, origin: str) -> FloatArray:
-    """Parse a canonical table after its checksum was found right.
-
-    Parameters
-    ----------
-    entry : Entry
-        The set that `contents` must be.
-    contents : bytes
-        The unpacked file.
-    origin : str
-        Where it came from, for the message.
-
-    Returns
-    -------
-    ndarray of float64, shape [N, D + 1]
-        Target last.
-
-    Raises
-    ------
-    InputError
-        The checksum differs.
-    """
+    """The canonical table [N, D + 1], target last; InputError, which names its `origin`, for a wrong checksum."""
     found = hashlib.sha256(contents).hexdigest()
     if found != entry.sha256_csv:
         raise InputError(
@@ -95,27 +75,7 @@ def checked_table(entry: Entry, contents: bytes, origin: str) -> FloatArray:
 
 
 def check_shape(entry: Entry, table: FloatArray, origin: str) -> FloatArray:
-    """Check what can be checked of a set whose checksum is unknown: rows, columns, finite values.
-
-    Parameters
-    ----------
-    entry : Entry
-        The set that `table` must be.
-    table : ndarray of float64, shape [N, D + 1]
-        Target last.
-    origin : str
-        Where it came from, for the message.
-
-    Returns
-    -------
-    ndarray of float64, shape [N, D + 1]
-        `table` itself.
-
-    Raises
-    ------
-    InputError
-        Rows or columns are missing, or a value is not finite.
-    """
+    """The table itself, if it has the rows and columns of the set and only finite values; InputError if not."""
     expected = (entry.rows, len(entry.columns))
     if table.shape != expected:
         raise InputError(
@@ -129,24 +89,12 @@ def check_shape(entry: Entry, table: FloatArray, origin: str) -> FloatArray:
 
 
 def lose_tens_digit(table: FloatArray, columns: Sequence[str]) -> FloatArray:
-    """Damage the Boston table as the paper's authors' file is damaged.
+    """A copy of the Boston table, damaged as the file of the paper's authors is.
 
     A fixed-width reader guessed the column edges from the first 100 rows and so lost the tens digit of every value of
-    at least 10 in ``crim``, ``dis`` and ``rad``: 13.5222 became 3.5222, 24 became 4. The same reader's fast conversion
-    of text rounded the five decimals of ``crim`` twice, so that 111 of its values are off in their last bits. For
-    comparison with the published numbers only.
-
-    Parameters
-    ----------
-    table : ndarray of float64, shape [N, D + 1]
-        The sound table.
-    columns : sequence of str, length D + 1
-        Its column names.
-
-    Returns
-    -------
-    ndarray of float64, shape [N, D + 1]
-        A damaged copy.
+    at least 10 in ``crim``, ``dis`` and ``rad``: 13.5222 became 3.5222, 24 became 4. The same reader rounded the five
+    decimals of ``crim`` twice, so that 111 values are off in their last bits. For comparison with the published numbers
+    only.
     """
     damaged = table.copy()
     for name in ("crim", "dis", "rad"):
@@ -159,23 +107,7 @@ def lose_tens_digit(table: FloatArray, columns: Sequence[str]) -> FloatArray:
 
 
 def search_folders(data_dir: str | os.PathLike[str] | None) -> Iterator[Path]:
-    """Folders that may hold data sets, in the order in which they are tried.
-
-    Parameters
-    ----------
-    data_dir : path or None
-        The caller's folder.
-
-    Yields
-    ------
-    Path
-        `data_dir`, the folder named by ``SODGP_DATA``, the user's cache.
-
-    Raises
-    ------
-    InputError
-        One of the first two is named but is no folder.
-    """
+    """`data_dir`, the folder named by ``SODGP_DATA`` and the user's cache; InputError if a named one is no folder."""
     named = (("data_dir", data_dir), (ENVIRONMENT_VARIABLE, os.environ.get(ENVIRONMENT_VARIABLE) or None))
     for origin, value in named:
         if value is None:
@@ -188,32 +120,14 @@ def search_folders(data_dir: str | os.PathLike[str] | None) -> Iterator[Path]:
 
 
 def cache_dir() -> Path:
-    """Folder for downloaded sets, by the platform's custom; it need not exist yet."""
+    """Folder for downloaded sets, where the platform keeps caches; it need not exist yet."""
     import platformdirs
 
     return Path(platformdirs.user_cache_dir("sodgp"))
 
 
 def load_from(folder: Path, entry: Entry) -> DataSet | None:
-    """Load a set from one folder.
-
-    Parameters
-    ----------
-    folder : Path
-        Folder with files named as `Entry.files` says.
-    entry : Entry
-        The set.
-
-    Returns
-    -------
-    DataSet or None
-        ``None`` when the folder does not hold it.
-
-    Raises
-    ------
-    InputError
-        A file of that name is there, but damaged or another set.
-    """
+    """The set, if the folder holds it; InputError if a file of its name is damaged or another set."""
     for path in (folder / file for file in entry.files):
         if path.is_file():
             return DataSet.from_table(entry.name, entry.columns, _read(path, entry))

@@ -26,7 +26,7 @@ def paper_split(n: int, split: int, fraction: float = 0.9) -> tuple[NDArray[np.i
     Returns
     -------
     train, test : ndarray of int64, shapes [int(fraction * N)] and [the rest]
-        Row numbers in shuffled order; each row is in exactly one of the two.
+        In shuffled order.
 
     Raises
     ------

@@ -25,11 +25,6 @@ def step(n: int = 40, noise: float = 0.1, random_state: int | None = 0) -> DataS
     random_state : int or None
         Seed of the noise; ``None`` gives fresh noise at every call.
 
-    Returns
-    -------
-    DataSet
-        `X` of shape [N, 1], `y` of shape [N].
-
     Raises
     ------
     ConfigurationError
@@ -87,10 +82,10 @@ def year_like(n: int = 515_345, d: int = 90, random_state: int | None = 0) -> Da
     if n < 1 or d < 3:
         raise ConfigurationError(f"n={n} and d={d}: at least one row and three inputs are needed.")
     # One stream each, so that neither n nor the size of a chunk changes the rows that all share.
-    law, inputs, noise = np.random.default_rng(random_state).spawn(3)
-    directions, _ = np.linalg.qr(law.standard_normal((d, 3)))
+    function, inputs, noise = np.random.default_rng(random_state).spawn(3)
+    directions, _ = np.linalg.qr(function.standard_normal((d, 3)))
     scales = np.geomspace(1.0, 1e3, d)
-    centres = scales * law.standard_normal(d)
+    centres = scales * function.standard_normal(d)
 
     X = np.empty((n, d))
     y = np.empty(n)

@@ -4,71 +4,69 @@ from __future__ import annotations
 
 import dataclasses
 import warnings
-from typing import Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import torch
 
-from sodgp.errors import CheckpointError, CheckpointWarning, ConfigurationError
+from sodgp.errors import CheckpointError, CheckpointWarning
 from sodgp.estimator.options.configuration import Configuration
+from sodgp.estimator.options.names import OBJECTS, OF_PREDICTION_ONLY
 from sodgp.system.container import Record
-from sodgp.system.validation import check_flag
 from sodgp.training.checkpoint.folder import CheckpointFolder
 from sodgp.training.checkpoint.journal import Plan
 
+if TYPE_CHECKING:
+    from sodgp.estimator.regressor import DeepGPRegressor
+
+__all__ = ["plan_for", "seeds_of"]
+
 # Options that leave the numbers of a fit alone, or that are compared in another way (device, seed). n_threads is not
 # among them: threads share out sums, and another number of them adds in another order, which rounds otherwise.
-_FREE = frozenset(
-    {
-        "callbacks",
-        "checkpoint",
-        "checkpoint_every",
-        "device",
-        "max_minutes",
-        "member_spread",
-        "n_members",
-        "n_restarts",
-        "outlier_probability",
-        "random_state",
-        "verbose",
-    }
-)
+_FREE: Final = OF_PREDICTION_ONLY | {
+    "callbacks",
+    "checkpoint",
+    "device",
+    "max_minutes",
+    "n_members",
+    "n_restarts",
+    "random_state",
+    "verbose",
+}
 # Those that a fit needs for the scores of held-out rows only.
-_OF_HELD_OUT_ROWS = frozenset({"n_predict_samples"})
+_OF_HELD_OUT_ROWS: Final = frozenset({"n_predict_samples"})
 
 
-def plan_for(estimator: Any, resume: Any) -> Plan | None:
+def plan_for(estimator: DeepGPRegressor, config: Configuration, *, resume: bool) -> Plan | None:
     """The plan of a fit's checkpoints; None where the estimator asks for none.
 
     Parameters
     ----------
     estimator : DeepGPRegressor
+    config : Configuration
+        Its checked options.
     resume : bool
         Continue from the newest checkpoint that is whole; where there is none at all, begin, with a warning.
 
     Raises
     ------
-    ConfigurationError
-        `resume` without a folder.
     CheckpointError
         Nothing can be written to the folder, its checkpoints cannot be read, or they are of an unfinished run that
         would be lost.
     """
-    config = Configuration.from_estimator(estimator)
-    resume = check_flag("resume", resume)
-    if config.checkpoint is None:
-        if resume:
-            raise ConfigurationError("resume=True needs a folder to resume from: set checkpoint='folder'.")
+    if config.checkpoint_folder is None:
         return None
-    folder = CheckpointFolder(config.checkpoint)
+    folder = CheckpointFolder(config.checkpoint_folder)
     saved = _continued(folder) if resume else None
     free = _FREE if config.validation_fraction is not None else _FREE | _OF_HELD_OUT_ROWS
     if not resume:
         _refuse_to_lose(folder)
+    options = estimator.get_params(deep=False)
+    options |= {name: object_of(options[name]) for name, object_of in OBJECTS.items()}
     return Plan(
         folder=folder,
         every=config.checkpoint_every,
-        options={k: _plain(v) for k, v in estimator.get_params(deep=False).items() if k not in free},
+        options={name: _plain(value) for name, value in options.items() if name not in free},
         versions=_versions(),
         seeds=[],
         saved=saved,
@@ -85,22 +83,13 @@ def seeds_of(plan: Plan | None, random_state: Any) -> list[int] | None:
     return seeds
 
 
-def check_seed_is_kept(checkpoint: Any, random_state: Any) -> None:
-    """ConfigurationError for several models with a checkpoint whose seeds would be others after a restart."""
-    if checkpoint is not None and not isinstance(random_state, int | np.integer):
-        raise ConfigurationError(
-            f"several models (restarts, or members; see n_members) with checkpoint={str(checkpoint)!r} need an integer"
-            f" random_state, not {random_state!r}: a resumed fit has to draw the same seeds again."
-        )
-
-
 def _continued(folder: CheckpointFolder) -> Record | None:
     saved = folder.read()
     if saved is None:
         warnings.warn(
             f"there is no checkpoint in {folder.path} to resume from; training starts from the beginning.",
             CheckpointWarning,
-            stacklevel=4,
+            stacklevel=5,
         )
     return saved
 
@@ -132,6 +121,7 @@ def _plain(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [_plain(item) for item in value]
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {"type": type(value).__qualname__, **{k: _plain(v) for k, v in dataclasses.asdict(value).items()}}
+        fields = {f.name: getattr(value, f.name) for f in dataclasses.fields(value) if f.name not in OF_PREDICTION_ONLY}
+        return {"type": type(value).__qualname__, **{name: _plain(part) for name, part in fields.items()}}
     named = value if hasattr(value, "__qualname__") else type(value)
     return f"{named.__module__}.{named.__qualname__}"

@@ -8,8 +8,9 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from sodgp.estimator.files.record_fields import encode_parameters
+from sodgp.estimator.options.names import LIKELIHOODS, METHODS, likelihood_of, method_of
+from sodgp.estimator.options.nested import copy_of
 from sodgp.estimator.regressor import DeepGPRegressor
-from sodgp.estimator.several import copy_of, models_of
 from sodgp.selectors import SELECTORS
 
 
@@ -28,19 +29,25 @@ def target_names(model: DeepGPRegressor) -> list[str]:
     return ["y"] if count == 1 else [f"y{i}" for i in range(count)]
 
 
+def models_of(model: DeepGPRegressor) -> list[DeepGPRegressor]:
+    """The members of a fitted estimator, or the one model that it is."""
+    return getattr(model, "members_", [model])
+
+
 def noise_std(model: DeepGPRegressor) -> list[float]:
     """Standard deviation of the observation noise of every target, in original units; a typical one where it varies.
 
-    With heavy tails, of all levels together; of several members, of their mixture.
+    With heavy tails, that of the mixture of all levels; of several members, of their mixture.
     """
-    variances = [one.model_.mean_noise_variance.flatten().cpu().numpy() for one in models_of(model)]
-    roots = np.sqrt(np.mean(variances, axis=0)) * model._y_scaler.scale_
+    likelihoods = [one.model.likelihood for one in model.fitted_.models]
+    variances = [likelihood.mean_noise_variance.detach().flatten().cpu().numpy() for likelihood in likelihoods]
+    roots = np.sqrt(np.mean(variances, axis=0)) * model.fitted_.y_scaler.scale_
     return [float(root) for root in roots]
 
 
 def n_training_rows(model: DeepGPRegressor) -> int:
     """Rows that the model was fitted to."""
-    return int(np.max(model._x_scaler.n_samples_seen_))
+    return model.fitted_.n_rows
 
 
 def describe(model: DeepGPRegressor) -> dict[str, Any]:
@@ -54,14 +61,13 @@ def describe(model: DeepGPRegressor) -> dict[str, Any]:
     Returns
     -------
     dict
-        ``method``, ``n_layers``, ``widths`` (outputs of every layer), ``kernel``, ``inputs``, ``targets``, ``rows``,
-        ``subset_rows`` (inducing points of a layer), ``separate_kernels`` (of the first layer's outputs),
-        ``outlier_probability`` (of predictions), ``members``, ``member_spread`` (factor of their spreads in the
-        mixture), ``parameters`` (of all of them), ``objective``
-        (``"bound"``, or ``"predictive"`` where the weight of the predictive density is above 0) and its value
-        ``bound`` (nats; of the first member), ``iterations``, ``stopped``, ``rollbacks``, ``jitter_climbs``,
-        ``bad_gradients``, ``safeguards`` (these three in words), ``seconds`` of training, ``noise_std`` of every
-        target, and ``options``, the estimator's arguments.
+        ``method``, ``likelihood``, ``n_layers``, ``widths`` (outputs of every layer), ``kernel``, ``inputs``,
+        ``targets``, ``rows``, ``subset_rows`` (inducing points of a layer), ``separate_kernels`` (of the first layer's
+        outputs), ``outlier_probability`` (of predictions), ``members``, ``member_spread`` (factor by which they are
+        shrunk in the mixture), ``parameters`` (of all of them), ``objective`` (``"bound"``, ``"predictive"`` or
+        ``"posterior"``) and its value ``bound`` (nats; of the first member), ``iterations``, ``stopped``,
+        ``rollbacks``, ``jitter_climbs``, ``bad_gradients``, ``safeguards`` (these three in words), ``seconds`` of
+        training, ``noise_std`` of every target, and ``options``, the estimator's arguments.
 
     Examples
     --------
@@ -75,26 +81,33 @@ def describe(model: DeepGPRegressor) -> dict[str, Any]:
     history, layers = model.history_, model.model_.layers
     kernel = model.kernel if isinstance(model.kernel, str) else getattr(model.kernel, "__name__", "a function")
     # What has no place in a file has a name, which is enough here.
-    schedule = getattr(model.schedule, "__name__", "a function") if callable(model.schedule) else model.schedule
-    known = isinstance(model.subset, str) or type(model.subset) in SELECTORS.values()
-    named = copy_of(model, kernel=kernel, schedule=schedule, subset=model.subset if known else repr(model.subset))
+    changes: dict[str, Any] = {"kernel": kernel}
+    for name, found, known in (
+        ("subset", model.subset, SELECTORS),
+        ("inference", method_of(model.inference), METHODS),
+        ("likelihood", likelihood_of(model.likelihood), LIKELIHOODS),
+    ):
+        if not isinstance(found, str) and type(found) not in known.values():
+            changes[name] = repr(found)
+    named = copy_of(model, **changes)
     return {
-        "method": model.inference,
+        "method": model.inference_.name,
+        "likelihood": model.likelihood_.name,
         "n_layers": len(layers),
-        "widths": [int(layer.q_mean.shape[-1]) for layer in layers],
+        "widths": model.model_.widths,
         "kernel": kernel,
         "inputs": feature_names(model),
         "targets": target_names(model),
         "rows": n_training_rows(model),
-        "subset_rows": int(layers[0].q_mean.shape[-2]),
+        "subset_rows": model.subset_size_,
         "separate_kernels": model.model_.has_separate_kernels,
-        "outlier_probability": model._outliers,
-        "members": len(models_of(model)),
-        "member_spread": model._spread,
-        "parameters": int(model.n_parameters_),
-        "objective": "predictive" if getattr(model._method, "predictive_weight", 0.0) else "bound",
+        "outlier_probability": model.outlier_probability_,
+        "members": model.n_members_,
+        "member_spread": method_of(model.inference).usual_spread(model.n_members_),
+        "parameters": model.n_parameters_,
+        "objective": model.objective_,
         "bound": history.bound[-1] if history.bound else None,
-        "iterations": int(model.n_iter_),
+        "iterations": model.n_iter_,
         "stopped": history.stopped,
         "rollbacks": history.rollbacks,
         "jitter_climbs": history.jitter_climbs,

@@ -1,50 +1,45 @@
-"""Several estimators of one shape, trained in one program.
+"""Training of one model or of many: members, restarts, and several estimators of one shape, all in one program.
 
-Splits of a data set, restarts and the members of an ensemble are independent models with tensors of one shape. With a
-leading replicate axis they share every kernel launch: on a GPU twenty take about twice as long as one.
+Such models are independent and have tensors of one shape. With a leading replicate axis they share every kernel launch:
+on a GPU twenty take about twice as long as one.
 """
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
-from contextlib import AbstractContextManager
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from sodgp.errors import ConfigurationError, NumericalError
-from sodgp.estimator.checkpoint_plan import check_seed_is_kept, plan_for
+import numpy as np
+from sklearn.utils import check_random_state
+
+from sodgp.errors import ConfigurationError, NumericalError, SodgpWarning
+from sodgp.estimator.checkpoint_plan import plan_for
+from sodgp.estimator.fitted import Fitted
 from sodgp.estimator.memory_budget import enough_for_training
-from sodgp.estimator.options.efforts import members_of
-from sodgp.inference.contract import Inference
+from sodgp.estimator.options.configuration import Configuration
+from sodgp.estimator.options.names import OBJECTS
+from sodgp.estimator.options.rules import check_several_models
+from sodgp.estimator.prepare import Prepared, checked_data, prepare
 from sodgp.system.torch_state import cpu_threads, gradients
-from sodgp.training.run import Settings, fit
-from sodgp.training.stacking import Problem
+from sodgp.system.validation import check_flag
+from sodgp.training.run import FitResult, fit
 
+if TYPE_CHECKING:
+    from sodgp.estimator.regressor import DeepGPRegressor
 
-def training_memory(
-    inference: Inference, problems: Sequence[Problem], settings: Settings
-) -> AbstractContextManager[None]:
-    """A block in which there is memory enough to train on these problems; see `resources.enough_for_training`."""
-    first = problems[0]
-    return enough_for_training(
-        inference,
-        first.architecture,
-        first.data.X_s.shape[-2] + first.data.n_rest,
-        settings.batch_rows,
-        settings.n_samples,
-        device=settings.device,
-        replicates=len(problems),
-    )
+__all__ = ["fit_replicates"]
 
 
 def fit_replicates(
-    estimators: Sequence[Any],
+    estimators: Sequence[DeepGPRegressor],
     data: Sequence[tuple[Any, ...]],
     *,
     capture: bool = True,
     resume: bool = False,
-) -> list[Any]:
-    """Fit every estimator to its own data, all in one program.
+) -> list[DeepGPRegressor]:
+    """Fit every estimator to its own data, all in one program; a single one is an ordinary fit.
 
     Parameters
     ----------
@@ -55,7 +50,7 @@ def fit_replicates(
     capture : bool
         Record the step as a CUDA graph on a CUDA device.
     resume : bool
-        Continue from the newest checkpoint in the estimators' common folder `checkpoint`, as in `DeepGPRegressor.fit`.
+        Continue from the newest checkpoint in the estimators' common folder, as in `DeepGPRegressor.fit`.
 
     Returns
     -------
@@ -77,78 +72,125 @@ def fit_replicates(
     >>> len(fit_replicates(models, [(X, np.sin(X[:, 0])), (X, np.cos(X[:, 0]))]))
     2
     """
-    return fit_together(estimators, data, capture=capture, resume=resume)
+    resume = check_flag("resume", resume)
+    try:
+        configs = _configurations(estimators, data, resume=resume)
+        first = configs[0]
+        count = first.n_members * first.n_restarts
+        if len(estimators) * count > 1:
+            check_several_models(estimators[0].checkpoint, estimators[0].random_state)
+        plan = plan_for(estimators[0], first, resume=resume)
+        prepared: list[Prepared] = []
+        seeds: list[int | None] = []
+        with gradients():
+            for estimator, config, values in zip(estimators, configs, data, strict=True):
+                checked = checked_data(type(estimator).__name__, *values)
+                previous = _previous(estimator) if config.warm_start else None
+                for seed in _seeds(config, count):
+                    prepared.append(prepare(config, checked, seed=seed, previous=previous, plan=plan))
+                    seeds.append(seed)
+            results = _trained(prepared, first, capture=capture)
+    except NumericalError as error:
+        # Nothing of an earlier fit may be left: what is left of this one, if anything, takes its place.
+        kept = [] if estimators[0].n_restarts != 1 or not error.kept else _grouped(prepared, error.kept, seeds, count)
+        for index, estimator in enumerate(estimators):
+            if kept:
+                estimator.fitted_ = kept[index]
+            elif hasattr(estimator, "fitted_"):
+                del estimator.fitted_
+        raise
+    combine = _best if first.n_restarts > 1 else _grouped
+    for estimator, fitted in zip(estimators, combine(prepared, results, seeds, count), strict=True):
+        estimator.fitted_ = fitted
+    return list(estimators)
 
 
-def fit_together(
-    estimators: Sequence[Any],
-    data: Sequence[tuple[Any, ...]],
-    *,
-    capture: bool = True,
-    resume: bool = False,
-    compares: bool = False,
-) -> list[Any]:
-    """As `fit_replicates`; with `compares` each has a bound to compare it by, over more rows than a step sees."""
+def _configurations(
+    estimators: Sequence[DeepGPRegressor], data: Sequence[tuple[Any, ...]], *, resume: bool
+) -> list[Configuration]:
+    """The checked options of every estimator, once they are known to be equal where they must be."""
     if not estimators or len(estimators) != len(data):
         raise ConfigurationError(f"{len(estimators)} estimators need as many data sets, not {len(data)}.")
     if len({id(estimator) for estimator in estimators}) < len(estimators):
         raise ConfigurationError("every replicate must be an estimator of its own; use sklearn.base.clone.")
+    knows_noise = [len(values) > 2 and values[2] is not None for values in data]
+    configs = [
+        Configuration.from_estimator(estimator, knows_noise=known, resume=resume)
+        for estimator, known in zip(estimators, knows_noise, strict=True)
+    ]
+    if len(estimators) == 1:
+        return configs
     # What is done before training may differ: the program sees the rows of the subset, not how they were chosen.
-    free = {"random_state", "subset"} if estimators[0].reselect_every is None else {"random_state"}
+    free = {"random_state", "subset"} if configs[0].method.reselect_every is None else {"random_state"}
     options = [{k: v for k, v in e.get_params(deep=False).items() if k not in free} for e in estimators]
-    different = sorted(
-        {k for other in options for k, v in other.items() if v is not options[0][k] and v != options[0][k]}
-    )
+    options = [o | {name: object_of(o[name]) for name, object_of in OBJECTS.items()} for o in options]
+    different = sorted({k for o in options for k, v in o.items() if v is not options[0][k] and v != options[0][k]})
     if different:
         raise ConfigurationError(f"replicates must have equal options; these differ: {', '.join(different)}.")
-    if options[0]["n_restarts"] != 1:
+    if configs[0].n_restarts != 1:
         raise ConfigurationError("replicates are single fits: leave n_restarts at 1, or fit the estimators one by one.")
-    if options[0]["validation_fraction"] is not None and len(estimators) > 1:
+    if configs[0].validation_fraction is not None:
         raise ConfigurationError(
-            "validation_fraction is for single fits, not for n_restarts, ensembles and replicates, which train in one"
-            " program; leave it at None."
+            "validation_fraction is for single fits, not for replicates, which train in one program; leave it at None."
         )
-    count = members_of(estimators[0])
-    if count > 1:
-        return _fit_members(estimators, count, data, capture=capture, resume=resume)
-    before = [dict(vars(estimator)) for estimator in estimators]
-    try:
-        for estimator in estimators:
-            estimator._warn_of_members_left_behind()
-            check_seed_is_kept(estimator.checkpoint, estimator.random_state)
-        plan = plan_for(estimators[0], resume)
-        with gradients():
-            prepared = [e._prepare(*values, plan=plan) for e, values in zip(estimators, data, strict=True)]
-            problems = [problem for problem, _ in prepared]
-            settings = replace(prepared[0][1], capture=capture, compares=compares)
-            method = estimators[0]._method
-            with cpu_threads(estimators[0].n_threads), training_memory(method, problems, settings):
-                fitted = fit(method, problems, settings)
-    except NumericalError as error:
-        # Nothing of an earlier fit may be left: it would predict with the scaling of this one.
-        for index, estimator in enumerate(estimators):
-            estimator.__dict__.pop("model_", None)
-            if error.kept:
-                estimator._finish(*error.kept[index])
-        raise
-    except BaseException:
-        for estimator, state in zip(estimators, before, strict=True):
-            estimator.__dict__ = state
-        raise
-    return [estimator._finish(*result) for estimator, result in zip(estimators, fitted, strict=True)]
+    return configs
 
 
-def _fit_members(estimators: Sequence[Any], count: int, data: Sequence[tuple[Any, ...]], **options: Any) -> list[Any]:
-    """Fit the members of every estimator, all in one program."""
-    groups = [estimator._from_other_seeds(count) for estimator in estimators]
-    members = [member for group in groups for member in group]
-    try:
-        fit_together(members, [values for values in data for _ in range(count)], **options)
-    except NumericalError as error:
-        # Nothing of an earlier fit may be left, but what is left of this one.
-        for estimator, group in zip(estimators, groups, strict=True):
-            estimator.__dict__.pop("model_", None)
-            if error.kept:
-                estimator._take(group)
-        raise
-    return [estimator._take(group) for estimator, group in zip(estimators, groups, strict=True)]
+def _previous(estimator: DeepGPRegressor) -> Fitted | None:
+    """The fit that a warm start continues: of several members the first, which is said."""
+    previous = getattr(estimator, "fitted_", None)
+    if previous is not None and previous.members:
+        warnings.warn(
+            f"warm_start=True continues the first of the {len(previous.members)} members of the last fit; the others"
+            " are left behind.",
+            SodgpWarning,
+            stacklevel=4,
+        )
+    return previous
+
+
+def _seeds(config: Configuration, count: int) -> list[int | None]:
+    """A seed for each model of an estimator; None is its own `random_state`, where there is one model."""
+    if count == 1:
+        return [None]
+    return [int(seed) for seed in check_random_state(config.random_state).randint(2**31 - 1, size=count)]
+
+
+def _trained(prepared: Sequence[Prepared], config: Configuration, *, capture: bool) -> list[FitResult]:
+    """Train all models in one program."""
+    problems, method = [each.problem for each in prepared], prepared[0].method
+    settings = replace(prepared[0].settings, capture=capture, compares=config.n_restarts > 1)
+    data = problems[0].data
+    memory = enough_for_training(
+        method,
+        problems[0].architecture,
+        data.X_s.shape[-2] + data.n_rest,
+        settings.batch_rows,
+        settings.n_samples,
+        device=settings.device,
+        replicates=len(problems),
+    )
+    with cpu_threads(config.n_threads), memory:
+        return fit(method, problems, settings)
+
+
+def _grouped(
+    prepared: Sequence[Prepared], results: Sequence[FitResult], seeds: Sequence[int | None], count: int
+) -> list[Fitted]:
+    """The state of every estimator: that of its one model, or of the first of its members with all of them."""
+    each = [p.fitted(result, seed=seed) for p, result, seed in zip(prepared, results, seeds, strict=True)]
+    if count == 1:
+        return each
+    groups = [tuple(each[start : start + count]) for start in range(0, len(each), count)]
+    return [replace(group[0], members=group) for group in groups]
+
+
+def _best(
+    prepared: Sequence[Prepared], results: Sequence[FitResult], seeds: Sequence[int | None], count: int
+) -> list[Fitted]:
+    """The state of the one estimator whose restarts these are: that of the best bound."""
+    # The bound is a Monte Carlo estimate: the mean of its last few entries tells more than the last one, and one over
+    # more rows than a step has tells more than they do.
+    bounds = [float(np.mean(r.history.bound[-5:])) if r.final_bound is None else r.final_bound for r in results]
+    best = int(np.argmax(bounds))
+    return [replace(prepared[best].fitted(results[best]), restart_bounds=bounds)]

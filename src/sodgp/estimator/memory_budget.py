@@ -1,8 +1,7 @@
 """How much memory training and prediction need, and what they do when it is not enough.
 
-The estimates count the largest tensors, with factors measured by PyTorch's memory profiler on all methods (a test
-holds them against it). They are meant for decisions, not for accounting: how many rows a prediction takes at once, and
-whether to begin at all with something that cannot end well.
+The methods estimate how many numbers they hold (see `sodgp.inference.footprint`). Here this decides how many rows a
+prediction takes at once, and whether to begin at all with something that cannot end well.
 """
 
 from __future__ import annotations
@@ -10,26 +9,22 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import TypeVar
 
 import torch
 
 from sodgp.errors import ResourceError
 from sodgp.inference.contract import Inference
-from sodgp.likelihoods.noise import NoiseProcess
 from sodgp.model.architecture import Architecture
 from sodgp.model.deep_gp import DeepGP
 from sodgp.system import memory
 
-# What the tensors of one chunk of a prediction may take together on a processor, which maps larger ones afresh again
-# and again; and how many times that where a chunk costs something of its own.
+# What the tensors of one chunk of a prediction may take on a CPU, which maps larger ones afresh again and again; and
+# how many times that where a chunk costs something of its own.
 CHUNK_BYTES = 2**26
-_DEAR_CHUNK = 4
-# Tensors of T x M x B numbers that training holds at once: in the last layer and the first, in each further one, and in
-# each further one of methods that also draw the batch's rows from marginals.
-_LAST, _FURTHER, _FURTHER_MARGINAL = 4.0, 2.5, 6.0
-# Numbers that products over outputs and psi statistics take at once (see `layers.products` and `layers.psi`).
-_GROUP = 2**22
+_EXPENSIVE_CHUNK = 4
+
+R = TypeVar("R")
 
 
 def prediction_bytes(inference: Inference, model: DeepGP, n_samples: int) -> tuple[int, int]:
@@ -43,37 +38,9 @@ def prediction_bytes(inference: Inference, model: DeepGP, n_samples: int) -> tup
     n_samples : int
         Monte Carlo samples T.
     """
-    T, M, P = n_samples, model.layers[0].q_mean.shape[-2], model.n_outputs
-    widths = [layer.q_mean.shape[-1] for layer in model.layers]
-    # The first layer has the same covariances for all samples, and nothing is drawn in front of it.
-    T_deep = T if len(widths) > 1 else 1
-    T = T if draws_on_the_way(inference, model) else 1
-    per_row = 3.2 * T_deep * M + T * (4 * max(widths) + 6 * P)
-    if model.has_separate_kernels:
-        per_row += 3.2 * widths[0] * M
-    if isinstance(model.noise_process, NoiseProcess):
-        per_row += 3.2 * M + 6 * T * P
-    elif model.noise_process is not None:
-        per_row += 6 * T * P * model.n_noise_levels
-    # SoD factorises the covariance of every sample's subset, and once more for every output with its labels.
-    fixed = T_deep * M * M * (4 + 5 * P) if inference.uses_subset else M * M * (8 + max(widths))
-    coupling = getattr(inference, "coupling", "")
-    if coupling == "marginal" and len(widths) > 2:
-        fixed += _GROUP
-    elif coupling in ("ancestral", "joint") and inference.uses_subset:
-        # The factors of all layers are there at the same time.
-        fixed += M * M * (max(len(widths) - 2, 0) * T + (widths[0] if model.has_separate_kernels else 1))
-    size = model.likelihood.raw_noise.element_size()
+    size = torch.empty((), dtype=model.dtype).element_size()
+    fixed, per_row = inference.prediction_numbers(model, n_samples)
     return math.ceil(size * fixed), math.ceil(size * per_row)
-
-
-def draws_on_the_way(inference: Inference, model: DeepGP, *, with_noise: bool = True) -> bool:
-    """Whether the samples of a prediction have laws of their own: one law is that of all of them in a plain GP.
-
-    Posterior draws and noise that varies have a component for every sample, however shallow the model.
-    """
-    varies = with_noise and model.noise_process is not None
-    return len(model.layers) > 1 or inference.name == "sghmc" or varies
 
 
 def chunk_rows(inference: Inference, model: DeepGP, n_samples: int, device: torch.device) -> int:
@@ -88,13 +55,12 @@ def chunk_rows(inference: Inference, model: DeepGP, n_samples: int, device: torc
     advice = f"Lower n_predict_samples ({n_samples}): model.set_params(n_predict_samples=...) needs no new fit."
     memory.require_memory(fixed + per_row, "a prediction", advice, device)
     there = memory.available_memory(device)
-    draws_subset_again = getattr(inference, "coupling", "") == "marginal"
-    wanted = CHUNK_BYTES * (_DEAR_CHUNK if device.type != "cpu" or draws_subset_again else 1)
+    wanted = CHUNK_BYTES * (_EXPENSIVE_CHUNK if device.type != "cpu" or not inference.prepares_once else 1)
     budget = wanted if there is None else min(wanted, (there - fixed) // 2)
     return max(1, budget // per_row)
 
 
-def halving(rows: int, chunk: int, work: Callable[[slice], Any], device: torch.device, what: str) -> Iterator[Any]:
+def halving(rows: int, chunk: int, work: Callable[[slice], R], device: torch.device, what: str) -> Iterator[R]:
     """Do `work` on slices of so many rows; where memory runs out, with half of them from there on.
 
     Raises
@@ -150,32 +116,10 @@ def training_bytes(
     replicates : int
         Models in one program.
     """
-    T, M, B = n_samples, architecture.size, batch_rows
-    widths, P = architecture.widths, architecture.n_outputs
-    if inference.name in ("mean_field", "sghmc"):
-        T = getattr(inference, "n_chains", 1)
-    coupling = getattr(inference, "coupling", "")
-    T_deep = T if len(widths) > 1 else 0
-    further = max(len(widths) - 2, 0) * (_FURTHER if coupling == "ancestral" else _FURTHER_MARGINAL)
-    beside = widths[0] - 1 if architecture.is_separate(0) else 0
-    rows = M * B * (_LAST * (1 + beside) + T_deep * (_LAST + further))
-    squares = max(T_deep, 1) * M * M * (8 + 6 * (P - 1)) if inference.uses_subset else M * M * 8
-    squares += 8 * beside * M * M
-    # Parameters, gradients, two moments of Adam, and a copy to go back to.
-    factors = 6 * M * sum(widths) * (M + 1)
-    scratch = 0.0
-    if coupling == "marginal":
-        scratch = 1.5 * min(T * M * B * max(widths), _GROUP)
-    elif coupling == "joint":
-        # The first layer's covariance has no samples; of every further one several copies wait for the way back.
-        hidden = len(widths) - 1
-        copies = 1.3 if hidden < 2 else 6.6 + 1.7 * (hidden - 2)
-        scratch = copies * T * max(widths[:-1], default=0) * (M + B) ** 2
-    elif inference.name == "mean_field":
-        scratch = 2.0 * min(n_rows * M * M / 2, _GROUP)
+    numbers = inference.training_numbers(architecture, n_rows, batch_rows, n_samples)
     element = torch.empty((), dtype=architecture.dtype).element_size()
-    data = 3 * n_rows * (architecture.input_dim + P) * 8
-    return math.ceil(replicates * (element * (rows + squares + factors + scratch) + data))
+    data = 3 * n_rows * (architecture.input_dim + architecture.n_outputs) * 8
+    return math.ceil(replicates * (element * numbers + data))
 
 
 @contextmanager
@@ -200,7 +144,7 @@ def enough_for_training(
     what = "training" if replicates == 1 else f"training {replicates} models in one program"
     fewer = "" if replicates == 1 else "train fewer models at once (n_members, n_restarts), "
     advice = (
-        f"A step takes {batch_rows} rows beside {architecture.size} of the subset (or inducing points): {fewer}lower"
+        f"A step takes {batch_rows} rows and {architecture.size} of the subset (or inducing points): {fewer}lower"
         " batch_size, subset_size or n_samples, or use dtype='float32'."
     )
     memory.require_memory(needed, what, advice, device)

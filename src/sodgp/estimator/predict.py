@@ -1,349 +1,287 @@
-"""Predictions of a fitted estimator, in original units."""
+"""Predictions in original units: functions of the fitted state and the options of a prediction.
+
+Where there are several members, each function pools what it says about them (`sodgp.estimator.pooling`).
+"""
 
 from __future__ import annotations
 
-import copy
 import math
-from collections.abc import Callable, Iterator, Sequence
-from functools import cache
-from typing import Any
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cache, partial
 
 import numpy as np
 import torch
-from sklearn.preprocessing import StandardScaler
-from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
 from sodgp.errors import InputError, NumericalError
-from sodgp.estimator import memory_budget as resources
-from sodgp.estimator.options.fields import checked_outliers
-from sodgp.estimator.pooling import Together, spread_of
-from sodgp.inference.contract import Inference
-from sodgp.inference.functions import draws_subset_first, joint_moments
-from sodgp.inference.row_laws import RowLaw, row_law
+from sodgp.estimator.fitted import Fitted
+from sodgp.estimator.memory_budget import chunk_rows, halving
+from sodgp.estimator.pooling import pooled_covariance, pooled_draws, pooled_mean, pooled_mixture, pooled_std
+from sodgp.inference.contract import Predictor
+from sodgp.likelihoods.contract import RowLikelihood
 from sodgp.linalg.draws import FreshDraws, SharedDraws
-from sodgp.model.deep_gp import DeepGP
 from sodgp.predictive.mixture import GaussianMixture
 from sodgp.predictive.outliers import OUTLIER_SCALE, widening
 from sodgp.system import memory
 from sodgp.system.arrays import FloatArray
 from sodgp.system.torch_state import cpu_threads
-from sodgp.system.validation import check_integer, check_predict_data, seed_from
+from sodgp.system.validation import seed_from
+
+__all__ = [
+    "PredictionOptions",
+    "check_room",
+    "hidden_rows",
+    "predict_covariance",
+    "predict_distribution",
+    "predict_mean",
+    "predict_std",
+    "sample_functions",
+    "scaled_rows",
+]
 
 _MAX_JOINT_ROWS = 1000
-# Of the covariances of one layer that are drawn from together: 32 MB.
+# Of the covariances of one layer in one joint draw: 32 MB.
 _JOINT_ENTRIES = 2**22
-# Options that a prediction uses, and that may change after a fit.
-_OF_PREDICTION = ("n_predict_samples", "outlier_probability", "member_spread", "n_threads")
 
 
-class Fitted:
-    """What a fit leaves behind, and predictions need."""
+@dataclass(frozen=True)
+class PredictionOptions:
+    """What a user may change between two predictions, without a new fit.
 
-    model_: DeepGP
-    n_predict_samples: int
-    _method: Inference
-    _x_scaler: StandardScaler
-    _y_scaler: StandardScaler
-    _x_seen: StandardScaler
-    _y_seen: StandardScaler
-    _y_is_vector: bool
-    _predict_seed: int
-    _X_s: Tensor
-    _y_s: Tensor
+    Parameters
+    ----------
+    n_samples : int
+        Monte Carlo samples T.
+    outlier_probability : float
+    n_threads : int or None
+    spread : float
+        Factor by which the distribution of each member is shrunk towards its mean.
+    """
+
+    n_samples: int
+    outlier_probability: float = 0.0
+    n_threads: int | None = 1
+    spread: float = 1.0
 
 
-class Predictions(Fitted):
-    """What a fitted `DeepGPRegressor` can say about new rows; one of several members, what their mixture says."""
+def predict_mean(fitted: Fitted, X: FloatArray, options: PredictionOptions) -> FloatArray:
+    """Means of y at rows X [N, D], [N] or [N, P]; only they are computed, and only they have to be finite."""
+    if fitted.members:
+        return pooled_mean([predict_mean(each, X, options) for each in fitted.members])
+    return np.concatenate([d.mean for d in _mixtures(fitted, X, options, latent=False, only_mean=True)])
 
-    outlier_probability: float | None
-    member_spread: float | None
-    n_threads: int | None
 
-    def predict(self, X: Any, return_std: bool = False, return_cov: bool = False) -> Any:
-        """Mean of y, in original units.
+def predict_std(fitted: Fitted, X: FloatArray, options: PredictionOptions) -> tuple[FloatArray, FloatArray]:
+    """Means and standard deviations of y, [N] or [N, P]."""
+    if fitted.members:
+        return pooled_std([predict_std(each, X, options) for each in fitted.members], options.spread)
+    parts = [(d.mean, d.std) for d in _mixtures(fitted, X, options, latent=False)]
+    mean, std = (np.concatenate(values) for values in zip(*parts, strict=True))
+    return mean, std
 
-        Parameters
-        ----------
-        X : array, data frame or tensor of shape [N, D]
-        return_std : bool
-            Also the standard deviation of y. Without it only means are computed, and only they have to be finite.
-        return_cov : bool
-            Also the covariance of y over rows, for at most 1,000 rows, which are then drawn jointly: another Monte
-            Carlo estimate than that of `return_std`, and one that depends a little on the company of rows.
 
-        Returns
-        -------
-        mean : ndarray of shape [N] or [N, P]
-        std : ndarray of the same shape, if `return_std`
-        cov : ndarray of shape [N, N] or [P, N, N], if `return_cov`
+def predict_distribution(fitted: Fitted, X: FloatArray, options: PredictionOptions, *, latent: bool) -> GaussianMixture:
+    """The distribution of y, or with `latent` of f."""
+    check_room(fitted, len(X), options, latent=latent)
+    if fitted.members:
+        each = (predict_distribution(member, X, options, latent=latent) for member in fitted.members)
+        return pooled_mixture(each, options.spread)
+    return GaussianMixture.concatenate(list(_mixtures(fitted, X, options, latent=latent)))
 
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from sodgp import DeepGPRegressor
-        >>> X = np.linspace(-1, 1, 30)[:, None]
-        >>> model = DeepGPRegressor(n_layers=1, max_iter=5, random_state=0).fit(X, np.sign(X[:, 0]))
-        >>> mean, std = model.predict(X[:4], return_std=True)
-        >>> mean, cov = model.predict(X[:4], return_cov=True)
-        >>> mean.shape, std.shape, cov.shape
-        ((4,), (4,), (4, 4))
-        """
-        refuse_both(return_std, return_cov)
-        together = self._together()
-        if together is not None:
-            return together.predict(X, return_std, return_cov)
-        if return_cov:
-            return self._joint_moments(X)
-        if not return_std:
-            return np.concatenate([d.mean for d in self._mixtures(X, latent=False, only_mean=True)])
-        parts = [(d.mean, d.std) for d in self._mixtures(X, latent=False)]
-        return tuple(np.concatenate(values) for values in zip(*parts, strict=True))
 
-    def predict_distribution(self, X: Any, *, latent: bool = False) -> GaussianMixture:
-        """The predictive distribution, one Gaussian per Monte Carlo sample (and level of a noise with heavy tails).
+def predict_covariance(fitted: Fitted, X: FloatArray, options: PredictionOptions) -> tuple[FloatArray, FloatArray]:
+    """Means [N] or [N, P] and covariances over rows [N, N] or [P, N, N] of y."""
+    if fitted.members:
+        return pooled_covariance([predict_covariance(each, X, options) for each in fitted.members], options.spread)
 
-        Parameters
-        ----------
-        X : array, data frame or tensor of shape [N, D]
-        latent : bool
-            Of the function f, without observation noise, instead of y.
+    def noise(p: RowLikelihood) -> Tensor:
+        return p.noise_variance(drawn=False)
 
-        Returns
-        -------
-        GaussianMixture
-            With mean, variance, std, log_prob, cdf, quantile, interval, sample and crps, in original units.
+    mean, covariance = _joint(fitted, X, options, fitted.predict_seed, options.n_samples, noise)
+    centred = (mean - mean.mean(0)).permute(2, 1, 0)
+    total = covariance.mean(0) + centred @ centred.mT / len(mean)
+    # Every row is an outlier or not on its own, and as one has nothing to do with the others.
+    outliers = options.outlier_probability
+    variances = total.diagonal(dim1=-2, dim2=-1).clone()
+    total *= (1.0 - outliers) ** 2
+    total.diagonal(dim1=-2, dim2=-1).copy_(widening(outliers) * variances)
+    scale, shift = fitted.y_scaler.scale_, fitted.y_scaler.mean_
+    y_mean, y_cov = mean.mean(0).numpy() * scale + shift, total.numpy() * scale[:, None, None] ** 2
+    return (y_mean[:, 0], y_cov[0]) if fitted.columns.y_is_vector else (y_mean, y_cov)
 
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from sodgp import DeepGPRegressor
-        >>> X = np.linspace(-1, 1, 30)[:, None]
-        >>> model = DeepGPRegressor(n_layers=1, max_iter=5, random_state=0).fit(X, np.sign(X[:, 0]))
-        >>> model.predict_distribution(X[:4])  # one layer: nothing is sampled, one component
-        GaussianMixture(n_components=1, n_rows=4, n_outputs=1)
-        >>> bool((model.predict_distribution(X, latent=True).std < model.predict_distribution(X).std).all())
-        True
-        """
-        together = self._together()
-        if together is not None:
-            return together.predict_distribution(X, latent=latent)
-        return GaussianMixture.concatenate(list(self._mixtures(X, latent=latent, keep=True)))
 
-    def sample_y(self, X: Any, n_samples: int = 1, random_state: Any = 0, *, latent: bool = False) -> FloatArray:
-        """Draw whole functions: rows of one draw belong together.
+def sample_functions(
+    fitted: Fitted, X: FloatArray, options: PredictionOptions, count: int, seed: int, *, latent: bool
+) -> FloatArray:
+    """Draws of whole functions, [N, count] or [N, P, count]; of f with `latent`, else of y."""
+    if fitted.members:
 
-        Parameters
-        ----------
-        X : array, data frame or tensor of shape [N, D]
-            At most 1,000 rows; `predict_distribution(X).sample` draws rows independently for any number.
-        n_samples : int
-        random_state : int, RandomState, numpy.random.Generator or None
-        latent : bool
-            Without observation noise.
+        def sampler(member: Fitted) -> Callable[[int, int], FloatArray]:
+            return lambda n, seed: sample_functions(member, X, options, n, seed_from(seed), latent=latent)
 
-        Returns
-        -------
-        ndarray of shape [N, n_samples] or [N, P, n_samples]
+        means = [partial(predict_mean, each, X, options) for each in fitted.members]
+        return pooled_draws([sampler(each) for each in fitted.members], means, count, seed, options.spread)
 
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from sodgp import DeepGPRegressor
-        >>> X = np.linspace(-1, 1, 30)[:, None]
-        >>> model = DeepGPRegressor(n_layers=1, max_iter=5, random_state=0).fit(X, np.sign(X[:, 0]))
-        >>> model.sample_y(X[:4], n_samples=3, latent=True).shape
-        (4, 3)
-        """
-        together = self._together()
-        count = check_integer("n_samples", n_samples, minimum=1)
-        seed = seed_from(random_state)
-        if together is not None:
-            return together.sample_y(X, count, seed, latent=latent)
-        mean, covariance = self._joint(X, seed, count, noise=None if latent else self.model_.drawn_noise_at)
-        values, vectors = torch.linalg.eigh(covariance)
-        generator = torch.Generator().manual_seed(seed + 1)
-        normal = torch.randn(count, *mean.mT.shape[1:], generator=generator, dtype=torch.float64)
-        draws = mean.mT + torch.einsum("tpnm,tpm->tpn", vectors, values.clamp_min(0.0).sqrt() * normal)
-        scaled = draws.permute(2, 1, 0).numpy() * self._y_scaler.scale_[:, None] + self._y_scaler.mean_[:, None]
-        scaled = scaled[:, 0] if self._y_is_vector else scaled
-        return scaled if latent or not self._outliers else self._with_outliers(X, scaled, seed + 2)
+    def noise(p: RowLikelihood) -> Tensor:
+        return p.noise_variance(drawn=True)
 
-    def _together(self) -> Together | None:
-        """The members, as this one's present options have it; None where it is one model."""
-        check_is_fitted(self)
-        members = getattr(self, "members_", None)
-        return None if members is None else Together(as_said_now(self, members), self._spread)
+    mean, covariance = _joint(fitted, X, options, seed, count, None if latent else noise)
+    values, vectors = torch.linalg.eigh(covariance)
+    generator = torch.Generator().manual_seed(seed + 1)
+    normal = torch.randn(count, *mean.mT.shape[1:], generator=generator, dtype=torch.float64)
+    draws = mean.mT + torch.einsum("tpnm,tpm->tpn", vectors, values.clamp_min(0.0).sqrt() * normal)
+    scaled = draws.permute(2, 1, 0).numpy() * fitted.y_scaler.scale_[:, None] + fitted.y_scaler.mean_[:, None]
+    scaled = scaled[:, 0] if fitted.columns.y_is_vector else scaled
+    return scaled if latent or not options.outlier_probability else _with_outliers(fitted, X, options, scaled, seed + 2)
 
-    def _with_outliers(self, X: Any, draws: FloatArray, seed: int) -> FloatArray:
-        """Draws [..., n] of y with outliers in place of some, each on its own."""
-        rng = np.random.default_rng(seed)
-        mean, std = (values[..., None] for values in self.predict(X, return_std=True))
-        wide = OUTLIER_SCALE / math.sqrt(widening(self._outliers)) * std
-        return np.where(rng.random(draws.shape) < self._outliers, mean + wide * rng.normal(size=draws.shape), draws)
 
-    def _mixtures(
-        self, X: Any, *, latent: bool, keep: bool = False, only_mean: bool = False
-    ) -> Iterator[GaussianMixture]:
-        """The predictive distribution in chunks of rows: memory stays bounded for any number of rows.
+def hidden_rows(fitted: Fitted, X: FloatArray, options: PredictionOptions, layer: int) -> FloatArray:
+    """Draws of the rows X after that many hidden layers, [T, N, D_layer], in the units of the scaled inputs."""
+    rows = scaled_rows(fitted, X)
+    draws = SharedDraws(fitted.predict_seed, options.n_samples, dtype=rows.dtype, device=rows.device)
+    with torch.no_grad(), cpu_threads(options.n_threads):
+        predictor = fitted.method.predictor(fitted.model, *fitted.subset_on_device(), draws)
+        values: FloatArray = predictor.hidden(rows.unsqueeze(0), draws, layer).double().cpu().numpy()
+    return np.broadcast_to(values, (options.n_samples, *values.shape[1:]))
 
-        `keep` says that the caller keeps all of them, `only_mean` that nobody will look at more than their means:
-        variances of one then stand in for those of f, which cost as much as all the rest.
-        """
-        check_is_fitted(self)
-        rows = self._scaled_rows(X)
-        count = check_integer("n_predict_samples", self.n_predict_samples, minimum=1)
-        if keep:
-            self._check_room(len(rows), latent=latent)
-        chunk = resources.chunk_rows(self._method, self.model_, count, rows.device)
-        X_s, y_s = self._anchors(rows)
 
-        @cache
-        def law() -> RowLaw:
-            return row_law(self.model_, self._method, X_s, y_s, n_samples=count, seed=self._predict_seed)
+def check_room(fitted: Fitted, n_rows: int, options: PredictionOptions, *, latent: bool) -> None:
+    """Raise ResourceError where the components of so many rows, of all members, would not fit into memory."""
+    levels = 1 if latent else fitted.model.likelihood.n_levels
+    components = len(fitted.models) * options.n_samples * levels
+    # Means and variances of all components; for a moment twice, when the chunks or members are put together.
+    memory.require_memory(
+        32.0 * components * n_rows * fitted.model.n_outputs,
+        f"a mixture of {components} components for {n_rows} rows",
+        "predict(X, return_std=True) keeps only two numbers for each row; or give the rows in parts.",
+    )
 
-        def work(chosen: slice) -> GaussianMixture:
-            X_p = rows[chosen].unsqueeze(0)
-            draws = SharedDraws(self._predict_seed, count, dtype=X_p.dtype, device=X_p.device)
-            with torch.no_grad(), cpu_threads(self.n_threads):
-                if only_mean:
-                    mean, variance = law().mean(X_p, draws), X_p.new_ones(1, 1, 1)
-                else:
-                    mean, variance = law()(X_p, draws)
-                if not latent:
-                    mean, variance = self.model_.observed(mean, variance, X_s, X_p, draws)
-            mean, variance = torch.broadcast_tensors(mean, variance)
-            return self._original_units(mean, variance, 0.0 if latent else self._outliers)
 
-        return resources.halving(len(rows), chunk, work, rows.device, "a prediction of a single row")
-
-    def _check_room(self, n_rows: int, *, latent: bool, members: int = 1) -> None:
-        """Raise ResourceError where the components of so many rows would not fit into memory."""
-        count = check_integer("n_predict_samples", self.n_predict_samples, minimum=1)
-        components = members * count * (1 if latent else self.model_.n_noise_levels)
-        # Means and variances of all components; for a moment twice, when the chunks or members are put together.
-        memory.require_memory(
-            32.0 * components * n_rows * self.model_.n_outputs,
-            f"a mixture of {components} components for {n_rows} rows",
-            "predict(X, return_std=True) keeps only two numbers for each row; or give the rows in parts.",
+def scaled_rows(fitted: Fitted, X: FloatArray) -> Tensor:
+    """Rows X [N, D] in the units, the type and the place of the model."""
+    with np.errstate(over="ignore"):
+        scaled = fitted.x_scaler.transform(X)
+    rows = torch.as_tensor(scaled, dtype=fitted.model.dtype, device=fitted.model.device)
+    if not bool(torch.isfinite(rows).all()):
+        row, column = torch.nonzero(~torch.isfinite(rows))[0].tolist()
+        raise InputError(
+            f"row {row} of X is so far from the training data in column {column} that {rows.dtype} cannot hold the"
+            " distance. Check the units of that column."
         )
+    return rows
 
-    def _joint(self, X: Any, seed: int, count: int, *, noise: Callable[..., Tensor] | None) -> tuple[Tensor, Tensor]:
-        """Mean [T, N, P] and covariance [T, P, N, N] over rows drawn jointly, scaled, on the CPU.
 
-        Of f, or with one of the model's functions for the noise, of y. Where nothing is drawn on the way all samples
-        have the same law, and T is 1.
-        """
-        if not resources.draws_on_the_way(self._method, self.model_, with_noise=noise is not None):
-            count = 1
-        rows = self._scaled_rows(X)
-        if len(rows) > _MAX_JOINT_ROWS:
-            raise InputError(
-                f"joint predictions take at most {_MAX_JOINT_ROWS} rows, not {len(rows)}: their covariance is a full"
-                " matrix. Use predict(..., return_std=True) or predict_distribution, which take any number."
-            )
-        # Covariances of all samples, for a moment twice.
-        memory.require_memory(
-            16.0 * count * self.model_.n_outputs * len(rows) ** 2,
-            f"{count} joint samples over {len(rows)} rows",
-            "Ask for fewer samples or rows at once.",
+def _mixtures(
+    fitted: Fitted, X: FloatArray, options: PredictionOptions, *, latent: bool, only_mean: bool = False
+) -> Iterator[GaussianMixture]:
+    """The predictive distribution in chunks of rows: memory stays bounded for any number of rows.
+
+    `only_mean` says that nobody will look at more than the means: variances of one then stand in for those of f, which
+    cost as much as all the rest.
+    """
+    rows = scaled_rows(fitted, X)
+    model, count = fitted.model, options.n_samples
+    chunk = chunk_rows(fitted.method, model, count, rows.device)
+    X_s, y_s = fitted.subset_on_device()
+
+    @cache
+    def predictor() -> Predictor:
+        draws = SharedDraws(fitted.predict_seed, count, dtype=rows.dtype, device=rows.device)
+        return fitted.method.predictor(model, X_s, y_s, draws)
+
+    def work(chosen: slice) -> GaussianMixture:
+        X_p = rows[chosen].unsqueeze(0)
+        draws = SharedDraws(fitted.predict_seed, count, dtype=X_p.dtype, device=X_p.device)
+        with torch.no_grad(), cpu_threads(options.n_threads):
+            if only_mean:
+                mean, variance = predictor().mean(X_p, draws), X_p.new_ones(1, 1, 1)
+            else:
+                mean, variance = predictor().rows(X_p, draws)
+            if not latent:
+                mean, variance = model.likelihood.at(X_s, X_p, draws)[1].predictive(mean, variance)
+        mean, variance = torch.broadcast_tensors(mean, variance)
+        return _original_units(fitted, mean, variance, 0.0 if latent else options.outlier_probability)
+
+    return halving(len(rows), chunk, work, rows.device, "a prediction of a single row")
+
+
+def _joint(
+    fitted: Fitted,
+    X: FloatArray,
+    options: PredictionOptions,
+    seed: int,
+    count: int,
+    noise: Callable[[RowLikelihood], Tensor] | None,
+) -> tuple[Tensor, Tensor]:
+    """Mean [T, N, P] and covariance [T, P, N, N] over rows in one joint draw, scaled, on the CPU.
+
+    Of f, or with a function for the noise, of y. Where all samples have the same distribution T is 1.
+    """
+    model, method = fitted.model, fitted.method
+    if not (method.samples_differ(model) or (noise is not None and model.likelihood.varies)):
+        count = 1
+    rows = scaled_rows(fitted, X)
+    if len(rows) > _MAX_JOINT_ROWS:
+        raise InputError(
+            f"joint predictions take at most {_MAX_JOINT_ROWS} rows, not {len(rows)}: their covariance is a full"
+            " matrix. Use predict(..., return_std=True) or predict_distribution, which take any number."
         )
-        X_s, y_s = self._anchors(rows)
-        generator = torch.Generator(rows.device).manual_seed(seed)
+    # Covariances of all samples, for a moment twice.
+    memory.require_memory(
+        16.0 * count * model.n_outputs * len(rows) ** 2,
+        f"{count} joint samples over {len(rows)} rows",
+        "Ask for fewer samples or rows at once.",
+    )
+    X_s, y_s = fitted.subset_on_device()
+    generator = torch.Generator(rows.device).manual_seed(seed)
 
-        def work(chosen: slice) -> tuple[Tensor, Tensor]:
-            size = chosen.stop - chosen.start
-            draws = FreshDraws(generator, size, dtype=rows.dtype, device=rows.device)
-            with torch.no_grad(), cpu_threads(self.n_threads):
-                mean, covariance = joint_moments(self.model_, self._method, X_s, y_s, rows, draws)
-                if noise is not None:
-                    added = noise(X_s, rows.unsqueeze(0), draws)
-                    covariance = covariance + torch.diag_embed(added.expand(-1, *mean.shape[1:]).mT)
-            mean, covariance = (v.cpu().double().expand(size, *v.shape[1:]) for v in (mean, covariance))
-            return mean, covariance
+    def predictor(generator: torch.Generator, size: int) -> tuple[Predictor, FreshDraws]:
+        draws = FreshDraws(generator, size, dtype=rows.dtype, device=rows.device)
+        return method.predictor(model, X_s, y_s, draws), draws
 
-        # A joint draw holds a full covariance, over subset and rows, for every output of every layer; after a subset
-        # that is drawn first, outputs of a hidden layer share it.
-        widths = [layer.q_mean.shape[-1] for layer in self.model_.layers]
-        outputs = widths[-1] if draws_subset_first(self._method) else max(widths)
-        entries = outputs * (X_s.shape[-2] + len(rows)) ** 2
-        at_once = max(1, _JOINT_ENTRIES // entries)
-        moments = resources.halving(count, at_once, work, rows.device, "a joint sample")
-        mean, covariance = (torch.cat(values) for values in zip(*moments, strict=True))
+    def work(chosen: slice) -> tuple[Tensor, Tensor]:
+        size = chosen.stop - chosen.start
+        with torch.no_grad(), cpu_threads(options.n_threads):
+            given, draws = predictor(generator, size)
+            mean, covariance = given.joint(rows.unsqueeze(0), draws)
+            if noise is not None:
+                added = noise(model.likelihood.at(X_s, rows.unsqueeze(0), draws)[1])
+                covariance = covariance + torch.diag_embed(added.expand(-1, *mean.shape[1:]).mT)
+        mean, covariance = (v.cpu().double().expand(size, *v.shape[1:]) for v in (mean, covariance))
         return mean, covariance
 
-    def _joint_moments(self, X: Any) -> tuple[FloatArray, FloatArray]:
-        check_is_fitted(self)
-        count = check_integer("n_predict_samples", self.n_predict_samples, minimum=1)
-        mean, covariance = self._joint(X, self._predict_seed, count, noise=self.model_.noise_at)
-        centred = (mean - mean.mean(0)).permute(2, 1, 0)
-        total = covariance.mean(0) + centred @ centred.mT / len(mean)
-        # Rows are outliers each on its own, and then have nothing to do with the others.
-        variances = total.diagonal(dim1=-2, dim2=-1).clone()
-        total *= (1.0 - self._outliers) ** 2
-        total.diagonal(dim1=-2, dim2=-1).copy_(widening(self._outliers) * variances)
-        scale, shift = self._y_scaler.scale_, self._y_scaler.mean_
-        y_mean, y_cov = mean.mean(0).numpy() * scale + shift, total.numpy() * scale[:, None, None] ** 2
-        return (y_mean[:, 0], y_cov[0]) if self._y_is_vector else (y_mean, y_cov)
-
-    def _scaled_rows(self, X: Any) -> Tensor:
-        with np.errstate(over="ignore"):
-            scaled = self._x_scaler.transform(check_predict_data(self, X))
-        parameter = self.model_.likelihood.raw_noise
-        rows = torch.as_tensor(scaled, dtype=parameter.dtype, device=parameter.device)
-        if not bool(torch.isfinite(rows).all()):
-            row, column = torch.nonzero(~torch.isfinite(rows))[0].tolist()
-            raise InputError(
-                f"row {row} of X is so far from the training data in column {column} that {rows.dtype} cannot hold the"
-                " distance. Check the units of that column."
-            )
-        return rows
-
-    def _anchors(self, like: Tensor) -> tuple[Tensor, Tensor]:
-        """Inputs and labels of the subset, where the model is."""
-        return self._X_s.to(like.device), self._y_s.to(like.device)
-
-    @property
-    def _outliers(self) -> float:
-        """Probability that an observation is unlike those that were seen."""
-        given = checked_outliers(self.outlier_probability)
-        if given is not None:
-            return given
-        if not getattr(self._method, "predictive_weight", 0.0):
-            return 0.0
-        return 1.0 / (1.0 + float(np.max(self._x_scaler.n_samples_seen_)))
-
-    @property
-    def _spread(self) -> float:
-        """Factor of the members' spreads in their mixture."""
-        return spread_of(self, len(getattr(self, "members_", [self])))
-
-    def _original_units(self, mean: Tensor, variance: Tensor, outliers: float) -> GaussianMixture:
-        # Rounding leaves a variance of f at zero where a row sits on the subset and the noise is at its floor.
-        variance = variance.double().clamp_min(torch.finfo(torch.float64).tiny ** 0.25)
-        scale, shift = self._y_scaler.scale_, self._y_scaler.mean_
-        if self._y_is_vector:
-            mean, variance = mean[..., 0], variance[..., 0]
-        mean, variance = mean.double().cpu(), variance.cpu()
-        _check_finite(mean, variance)
-        mixture = GaussianMixture(mean, variance, outlier_probability=outliers).affine(scale, shift)
-        _check_finite(torch.from_numpy(mixture.mean)[None], torch.from_numpy(mixture.variance)[None])
-        return mixture
+    with torch.no_grad(), cpu_threads(options.n_threads):
+        # Of one sample, whose numbers do not matter.
+        probe, _ = predictor(torch.Generator(rows.device), 1)
+    at_once = max(1, _JOINT_ENTRIES // (probe.joint_size * (X_s.shape[-2] + len(rows)) ** 2))
+    moments = halving(count, at_once, work, rows.device, "a joint sample")
+    mean, covariance = (torch.cat(values) for values in zip(*moments, strict=True))
+    return mean, covariance
 
 
-def refuse_both(return_std: bool, return_cov: bool) -> None:
-    """Raise InputError where somebody asks for both."""
-    if return_std and return_cov:
-        raise InputError("ask for return_std or return_cov, not for both: cov has the variances on its diagonal.")
+def _with_outliers(
+    fitted: Fitted, X: FloatArray, options: PredictionOptions, draws: FloatArray, seed: int
+) -> FloatArray:
+    """Draws [..., n] of y with outliers in place of some, each on its own."""
+    share = options.outlier_probability
+    rng = np.random.default_rng(seed)
+    mean, std = (values[..., None] for values in predict_std(fitted, X, options))
+    wide = OUTLIER_SCALE / math.sqrt(widening(share)) * std
+    return np.where(rng.random(draws.shape) < share, mean + wide * rng.normal(size=draws.shape), draws)
 
 
-def as_said_now(estimator: Any, members: Sequence[Any]) -> list[Any]:
-    """The members with the present options of an estimator, as far as predictions use them.
-
-    Copies of the estimators, not of their models: the members themselves stay as the user has them.
-    """
-    options = {name: getattr(estimator, name) for name in _OF_PREDICTION}
-    return [copy.copy(member).set_params(**options) for member in members]
+def _original_units(fitted: Fitted, mean: Tensor, variance: Tensor, outliers: float) -> GaussianMixture:
+    # Rounding leaves a variance of f at zero where a row sits on the subset and the noise is at its floor.
+    variance = variance.double().clamp_min(torch.finfo(torch.float64).tiny ** 0.25)
+    if fitted.columns.y_is_vector:
+        mean, variance = mean[..., 0], variance[..., 0]
+    mean, variance = mean.double().cpu(), variance.cpu()
+    _check_finite(mean, variance)
+    scale, shift = fitted.y_scaler.scale_, fitted.y_scaler.mean_
+    mixture = GaussianMixture(mean, variance, outlier_probability=outliers).affine(scale, shift)
+    _check_finite(torch.from_numpy(mixture.mean)[None], torch.from_numpy(mixture.variance)[None])
+    return mixture
 
 
 def _check_finite(mean: Tensor, variance: Tensor) -> None:
@@ -352,6 +290,6 @@ def _check_finite(mean: Tensor, variance: Tensor) -> None:
     if not bool(finite.all()):
         row = int(torch.nonzero(~finite)[0, 0])
         raise NumericalError(
-            f"the prediction of row {row} (of those predicted together) is not finite: the row, or a parameter of the"
-            " model, is too extreme for its floating-point type. Check the row's units; fit with dtype='float64'."
+            f"the prediction of row {row} (counted within one chunk of rows) is not finite: the row, or a parameter of"
+            " the model, is too extreme for its floating-point type. Check the row's units; fit with dtype='float64'."
         )

@@ -1,55 +1,265 @@
-"""What happens before training: options checked, rows held out and scaled, the subset apart from the rest."""
+"""What happens before training: rows held out and scaled, the subset chosen, the model's architecture settled."""
 
 from __future__ import annotations
 
 import copy
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils import check_random_state
 from torch import Tensor
 
-from sodgp.errors import ConfigurationError, InputError
+from sodgp.errors import InputError
 from sodgp.estimator.checkpoint_plan import seeds_of
+from sodgp.estimator.fitted import Columns, Fitted
 from sodgp.estimator.options.configuration import Configuration
-from sodgp.estimator.options.rules import may_separate
-from sodgp.estimator.predict import Fitted
-from sodgp.inference.contract import TrainingSet, rest_of
-from sodgp.inference.sod_transfer import Subset
-from sodgp.kernels.make import KernelSpec
+from sodgp.estimator.options.names import known_noise
+from sodgp.inference.contract import Inference, Subset, TrainingSet, rest_of
 from sodgp.layers.floors import NOISE_FLOOR
 from sodgp.layers.means import linear_weights, zero_weights
+from sodgp.likelihoods.contract import LikelihoodOptions
 from sodgp.model.architecture import Architecture
-from sodgp.selectors import get_selector
 from sodgp.system.arrays import FloatArray
-from sodgp.system.validation import check_fit_data, check_flag, check_noise_variance
+from sodgp.system.validation import check_fit_data, check_noise_variance
 from sodgp.training.checkpoint.journal import Plan
 from sodgp.training.held_out import HeldOut
 from sodgp.training.restart.warm import Start, kept_directions
-from sodgp.training.run import Settings
+from sodgp.training.run import FitResult, Settings
 from sodgp.training.stacking import Problem
 
-# What only some fits leave behind: a new fit starts without them.
-OPTIONAL_ATTRIBUTES = (
-    "validation_indices_",
-    "restart_bounds_",
-    "subset_size_reason_",
-    "subset_indices_",
-    "diagnostics_",
-    "members_",
-    "target_names_",
-)
+__all__ = ["Data", "Prepared", "checked_data", "prepare", "target_names_in"]
 
 
-class KnownNoise(NamedTuple):
+class Data(NamedTuple):
+    """What `fit` was given, checked."""
+
+    X: FloatArray
+    y: FloatArray
+    columns: Columns
+    noise_variance: Any = None
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """One model about to be trained.
+
+    Attributes
+    ----------
+    problem : Problem
+    settings : Settings
+    method : Inference
+    likelihood : LikelihoodOptions
+    columns : Columns
+    scalers : Scalers
+    predict_seed : int
+    rows, held_out : ndarray of int
+        Numbers of the rows that train, and of those that do not.
+    subset_size_reason : str, optional
+    """
+
+    problem: Problem
+    settings: Settings
+    method: Inference
+    likelihood: LikelihoodOptions
+    columns: Columns
+    scalers: Scalers
+    predict_seed: int
+    rows: NDArray[np.int64]
+    held_out: NDArray[np.int64]
+    subset_size_reason: str | None
+
+    def fitted(self, result: FitResult, *, seed: int | None = None) -> Fitted:
+        """The state of an estimator after training; `seed` is that of a member."""
+        data, chosen, moved = self.problem.data, self.problem.chosen, result.moved_subset
+        X_s, y_s = data.X_s, data.y_s
+        if moved is not None:
+            chosen, X_s, y_s = moved
+        return Fitted(
+            model=result.model,
+            method=self.method,
+            likelihood=self.likelihood,
+            columns=self.columns,
+            X_s=X_s.unsqueeze(0),
+            y_s=y_s.unsqueeze(0),
+            **self.scalers._asdict(),
+            predict_seed=self.predict_seed,
+            history=result.history,
+            seed=seed,
+            subset_indices=self.rows[chosen.numpy()] if self.method.uses_subset and chosen is not None else None,
+            validation_indices=self.held_out if len(self.held_out) else None,
+            n_held_out=len(self.held_out),
+            diagnostics=result.diagnostics,
+            subset_size_reason=self.subset_size_reason,
+        )
+
+
+class Scalers(NamedTuple):
+    """Scaling of the model's units, and of the rows of this fit: what reports compare with."""
+
+    x_scaler: StandardScaler
+    y_scaler: StandardScaler
+    x_seen: StandardScaler
+    y_seen: StandardScaler
+
+
+def checked_data(name: str, X: Any, y: Any, noise_variance: Any = None) -> Data:
+    """X [N, D] and y [N, P] as numbers, with the names of their columns; `name` of the estimator is for messages."""
+    # scikit-learn keeps names on an estimator, and a fit that fails must leave the user's own as it was.
+    names = type(name, (MultiOutputMixin, RegressorMixin, BaseEstimator), {})()
+    X_raw, y_raw = check_fit_data(names, X, y)
+    y_columns = y_raw.reshape(len(y_raw), -1)
+    columns = Columns(
+        n_inputs=X_raw.shape[1],
+        n_targets=y_columns.shape[1],
+        y_is_vector=y_raw.ndim == 1,
+        inputs=getattr(names, "feature_names_in_", None),
+        targets=target_names_in(y),
+    )
+    return Data(X_raw, y_columns, columns, noise_variance)
+
+
+def prepare(
+    config: Configuration, data: Data, *, seed: int | None, previous: Fitted | None, plan: Plan | None
+) -> Prepared:
+    """Scale, choose the subset, decide what depends on the data: everything before training.
+
+    Parameters
+    ----------
+    config : Configuration
+    data : Data
+    seed : int or None
+        In place of the configuration's `random_state`.
+    previous : Fitted, optional
+        The fit that is continued.
+    plan : Plan, optional
+        Of checkpoints.
+    """
+    if previous is not None:
+        _check_continues(previous.columns, data.columns)
+    random_state = config.random_state if seed is None else seed
+    drawn = check_random_state(random_state).randint(2**31 - 1, size=3).tolist()
+    subset_seed, fit_seed, predict_seed = seeds = [int(s) for s in seeds_of(plan, random_state) or drawn]
+    rows, held_out = held_out_rows(config.validation_fraction, len(data.X), fit_seed + 5)
+    scalers = _scalers(data.X[rows], data.y[rows], previous)
+    X, y = (
+        torch.as_tensor(scaler.transform(values[rows]), dtype=torch.float64)
+        for scaler, values in ((scalers.x_scaler, data.X), (scalers.y_scaler, data.y))
+    )
+    method, likelihood = config.method, config.likelihood
+    known = None
+    if data.noise_variance is not None:
+        known = _known_noise(data.noise_variance, data.y.shape, scalers.y_scaler)
+        likelihood = known_noise(likelihood)
+    method = method.settled(
+        n_rows=len(X),
+        n_layers=config.n_layers,
+        kernel=config.kernel,
+        likelihood=likelihood,
+        previous=None if previous is None else previous.model,
+    )
+    automatic = config.automatic_size(X)
+    size = config.subset_rows(len(X)) if automatic is None else automatic.size
+    if previous is not None and not method.uses_subset and config.subset_size is None:
+        size = previous.subset_size
+    chosen = torch.empty(0, dtype=torch.int64)
+    if method.uses_subset:
+        generator = torch.Generator().manual_seed(subset_seed)
+        chosen = config.selector.select(X, y, size, None, generator)
+    rest = rest_of(len(X), chosen)
+    X_s, y_s, X_r, y_r = (t.to(config.dtype) for t in (X[chosen], y[chosen], X[rest], y[rest]))
+    precision = None
+    if known is not None:
+        mean, relative = (values.to(config.dtype) for values in known)
+        likelihood = likelihood.set_params(variance=mean, precision=relative[chosen])
+        precision = relative[rest]
+    widths = config.hidden_widths(X.shape[1])
+    weights = (linear_weights if config.hidden_mean == "linear" else zero_weights)(X, widths)
+    start = None
+    if previous is not None:
+        start = Start(previous.model, Subset(previous.X_s[0], previous.y_s[0]))
+        weights = kept_directions(previous.model, weights)
+    architecture = Architecture(
+        input_dim=X.shape[1],
+        n_outputs=y.shape[1],
+        size=size,
+        mean_weights=weights,
+        kernel=config.kernel,
+        likelihood=likelihood,
+        initialization=config.initialization,
+        jitter=config.jitter,
+        dtype=config.dtype,
+    )
+    held = None
+    if len(held_out):
+        held = _held_out(data.X[held_out], data.y[held_out], scalers, config, predict_seed)
+    settings = Settings(
+        max_iter=config.max_iter,
+        batch_rows=config.batch_rows(len(chosen), len(rest)),
+        n_samples=config.n_samples,
+        learning_rate=config.learning_rate,
+        schedule=config.schedule,
+        device=config.device,
+        callbacks=config.callbacks,
+        compile=config.compile,
+        reselection=config.reselection(),
+        max_seconds=config.max_seconds,
+        checkpoint=None if plan is None else replace(plan, seeds=seeds),
+        held_out=held,
+    )
+    training_set = TrainingSet(X_s, y_s, X_r, y_r, precision)
+    return Prepared(
+        problem=Problem(architecture, training_set, fit_seed, chosen, start),
+        settings=settings,
+        method=method,
+        likelihood=likelihood,
+        columns=data.columns,
+        scalers=scalers,
+        predict_seed=predict_seed,
+        rows=rows,
+        held_out=held_out,
+        subset_size_reason=None if automatic is None else automatic.reason,
+    )
+
+
+def _check_continues(before: Columns, now: Columns) -> None:
+    """Raise InputError unless data with these columns can continue a fit with those before."""
+    _check_same_columns(before.inputs, now.inputs)
+    if now.n_targets > 1:
+        _check_same_columns(before.targets, now.targets, " of y")
+    if (before.n_inputs, before.n_targets) != (now.n_inputs, now.n_targets):
+        raise InputError(
+            f"warm_start continues a fit with {before.n_inputs} columns of X and {before.n_targets} of y; these data"
+            f" have {now.n_inputs} and {now.n_targets}. Use warm_start=False for other data."
+        )
+
+
+def _scalers(X: FloatArray, y: FloatArray, previous: Fitted | None) -> Scalers:
+    """The units of training: those of these rows, or of the fit that is continued."""
+    x_seen, y_seen = scaler_of(X, "X"), scaler_of(y, "y")
+    if previous is None:
+        return Scalers(x_seen, y_seen, x_seen, y_seen)
+    x_scaler, y_scaler = (with_rows(s, len(X)) for s in (previous.x_scaler, previous.y_scaler))
+    return Scalers(x_scaler, y_scaler, x_seen, y_seen)
+
+
+def _known_noise(variance: Any, shape: tuple[int, ...], y_scaler: StandardScaler) -> tuple[Tensor, Tensor]:
     """Known noise variances in scaled units: their mean [P], and that mean over each of them [N, P]."""
+    scaled = check_noise_variance(variance, shape) / y_scaler.scale_**2
+    values = torch.as_tensor(scaled).clamp_min(NOISE_FLOOR)
+    return values.mean(0), values.mean(0) / values
 
-    mean: Tensor
-    precision: Tensor
+
+def _held_out(X: FloatArray, y: FloatArray, scalers: Scalers, config: Configuration, seed: int) -> HeldOut:
+    """Held-out rows in the units of training."""
+    X_t = torch.as_tensor(scalers.x_scaler.transform(X), dtype=config.dtype)
+    y_t = torch.as_tensor(scalers.y_scaler.transform(y), dtype=config.dtype)
+    log_scale = float(np.log(scalers.y_scaler.scale_).sum())
+    return HeldOut(X_t, y_t, log_scale, seed=seed, n_samples=config.n_predict_samples)
 
 
 def scaler_of(values: FloatArray, name: str) -> StandardScaler:
@@ -73,7 +283,7 @@ def scaler_of(values: FloatArray, name: str) -> StandardScaler:
 
 
 def _refit_apart(scaler: StandardScaler, values: FloatArray) -> None:
-    """Mean and scale of columns that scikit-learn takes for constant, since their spread is small beside their mean.
+    """Mean and scale of columns that scikit-learn takes for constant, since their spread is so small.
 
     Without the offset they have a spread, if values differ at all.
     """
@@ -93,7 +303,7 @@ def target_names_in(y: Any) -> NDArray[np.object_] | None:
     return np.array(names, dtype=object) if is_named else None
 
 
-def _check_same_columns(before: Any, now: Any, of: str = "") -> None:
+def _check_same_columns(before: NDArray[np.object_] | None, now: NDArray[np.object_] | None, of: str = "") -> None:
     """Raise InputError where both fits know the names of their columns, and these are others or in another order."""
     if before is not None and now is not None and list(before) != list(now):
         raise InputError(
@@ -120,168 +330,3 @@ def held_out_rows(fraction: float | None, n_rows: int, seed: int) -> tuple[NDArr
         )
     order = torch.randperm(n_rows, generator=torch.Generator().manual_seed(seed)).numpy()
     return np.sort(order[count:]), np.sort(order[:count])
-
-
-def split(X: Tensor, y: Tensor, chosen: Tensor, dtype: torch.dtype, noise: KnownNoise | None) -> TrainingSet:
-    """The chosen rows as the subset, all others as the rest."""
-    rest = rest_of(len(X), chosen)
-    precision = None if noise is None else noise.precision[rest].to(dtype)
-    X_s, y_s, X_r, y_r = (t.to(dtype) for t in (X[chosen], y[chosen], X[rest], y[rest]))
-    return TrainingSet(X_s, y_s, X_r, y_r, precision)
-
-
-class Preparation(Fitted):
-    """What `DeepGPRegressor` does with its options and data before it trains."""
-
-    kernel: KernelSpec
-    subset: Any
-    subset_size: Any
-    random_state: Any
-    warm_start: bool
-    compile: bool
-
-    def _prepare(
-        self, X: Any, y: Any, noise_variance: Any = None, *, plan: Plan | None = None
-    ) -> tuple[Problem, Settings]:
-        """Check options and data, scale, choose the subset: everything before training."""
-        config = Configuration.from_estimator(self)
-        start = Start(self.model_, Subset(self._X_s[0], self._y_s[0])) if self._begins_warm else None
-        targets = getattr(self, "target_names_", None)
-        for name in OPTIONAL_ATTRIBUTES:
-            self.__dict__.pop(name, None)
-        X_all, y_all = self._taken(X, y, is_warm=start is not None)
-        if start is not None and y_all.shape[1] > 1:
-            _check_same_columns(targets, getattr(self, "target_names_", None), " of y")
-        drawn = check_random_state(self.random_state).randint(2**31 - 1, size=3).tolist()
-        seeds = seeds_of(plan, self.random_state) or drawn
-        self._predict_seed = int(seeds[2])
-        rows, held = held_out_rows(config.validation_fraction, len(X_all), seeds[1] + 5)
-        self._n_held_out = len(held)
-        if len(held):
-            if noise_variance is not None:
-                raise ConfigurationError("validation_fraction and noise_variance do not go together; leave one out.")
-            self.validation_indices_ = held
-        X_t, y_t = self._scaled(X_all[rows], y_all[rows], is_warm=start is not None)
-        method = config.method(len(X_t))
-        size = self._subset_rows(config, X_t)
-        if start is not None and not method.uses_subset and self.subset_size is None:
-            size = start.model.layers[0].q_mean.shape[-2]
-        chosen = torch.empty(0, dtype=torch.int64)
-        if method.uses_subset:
-            generator = torch.Generator().manual_seed(int(seeds[0]))
-            chosen = get_selector(self.subset).select(X_t, y_t, size, None, generator)
-            self.subset_indices_ = rows[chosen.numpy()]
-        known = self._known_noise(config, noise_variance, tuple(y_t.shape))
-        data = split(X_t, y_t, chosen, config.dtype, known)
-        architecture = self._architecture(config, start, X_t, chosen, known, size=size, n_outputs=y_t.shape[1])
-        settings = Settings(
-            max_iter=config.max_iter,
-            batch_rows=config.batch_rows(len(chosen), data.n_rest),
-            n_samples=config.n_samples,
-            learning_rate=config.learning_rate,
-            schedule=config.schedule,
-            device=config.device,
-            callbacks=config.callbacks,
-            compile=check_flag("compile", self.compile),
-            reselection=config.reselection(self.subset),
-            max_seconds=config.max_seconds,
-            checkpoint=None if plan is None else replace(plan, seeds=seeds),
-            held_out=self._judged_by(X_all[held], y_all[held], config.dtype) if len(held) else None,
-        )
-        self._method = method
-        self._X_s, self._y_s = data.X_s.unsqueeze(0), data.y_s.unsqueeze(0)
-        return Problem(architecture, data, int(seeds[1]), chosen, start), settings
-
-    def _taken(self, X: Any, y: Any, *, is_warm: bool) -> tuple[FloatArray, FloatArray]:
-        """X [N, D] and y [N, P] as numbers, checked; what they are called is kept."""
-        columns = getattr(self, "feature_names_in_", None)
-        X_raw, y_raw = check_fit_data(self, X, y)
-        if is_warm:
-            _check_same_columns(columns, getattr(self, "feature_names_in_", None))
-        names = target_names_in(y)
-        if names is not None:
-            self.target_names_ = names
-        self._y_is_vector = y_raw.ndim == 1
-        return X_raw, y_raw.reshape(len(y_raw), -1)
-
-    def _architecture(
-        self,
-        config: Configuration,
-        start: Start | None,
-        X: Tensor,
-        chosen: Tensor,
-        known: KnownNoise | None,
-        *,
-        size: int,
-        n_outputs: int,
-    ) -> Architecture:
-        """What the options say about the model of these rows, or about that of the fit that is continued."""
-        separates = config.separates(len(X), self.kernel)
-        if start is not None and config.separate_kernels is None:
-            # The kernels that there are; where the options forbid them, the models do not fit, and that is said.
-            separates = start.model.has_separate_kernels and may_separate(vars(config))
-        widths = config.hidden_widths(X.shape[1])
-        weights = (linear_weights if config.hidden_mean == "linear" else zero_weights)(X, widths)
-        if start is not None:
-            weights = kept_directions(start.model, weights)
-        return Architecture(
-            input_dim=X.shape[1],
-            n_outputs=n_outputs,
-            size=size,
-            mean_weights=weights,
-            kernel=self.kernel,
-            parameterization=config.parameterization,
-            tie_label_noise=config.tie_label_noise,
-            separate_kernels=separates,
-            initialization=config.initialization,
-            jitter=config.jitter,
-            dtype=config.dtype,
-            known_noise=None if known is None else known.mean.to(config.dtype),
-            label_precision=None if known is None else known.precision[chosen].to(config.dtype),
-        )
-
-    def _scaled(self, X: FloatArray, y: FloatArray, *, is_warm: bool) -> tuple[Tensor, Tensor]:
-        """X [N, D] and y [N, P] in the units of training: those of these rows, or of the fit that is continued."""
-        # What reports compare with: the rows of this fit, whatever its units are.
-        self._x_seen, self._y_seen = scaler_of(X, "X"), scaler_of(y, "y")
-        if not is_warm:
-            self._x_scaler, self._y_scaler = self._x_seen, self._y_seen
-        elif (X.shape[1], y.shape[1]) != (len(self._x_scaler.scale_), len(self._y_scaler.scale_)):
-            raise InputError(
-                f"warm_start continues a fit with {len(self._x_scaler.scale_)} columns of X and"
-                f" {len(self._y_scaler.scale_)} of y; these data have {X.shape[1]} and {y.shape[1]}."
-                " Use warm_start=False for other data."
-            )
-        else:
-            self._x_scaler, self._y_scaler = (with_rows(s, len(X)) for s in (self._x_scaler, self._y_scaler))
-        scaled = self._x_scaler.transform(X), self._y_scaler.transform(y)
-        X_t, y_t = (torch.as_tensor(values, dtype=torch.float64) for values in scaled)
-        return X_t, y_t
-
-    def _subset_rows(self, config: Configuration, X: Tensor) -> int:
-        """Rows of the subset; of an automatic size the reason is kept."""
-        automatic = config.automatic_size(X)
-        if automatic is None:
-            return config.subset_rows(len(X))
-        self.subset_size_reason_ = automatic.reason
-        return automatic.size
-
-    def _judged_by(self, X: FloatArray, y: FloatArray, dtype: torch.dtype) -> HeldOut:
-        """Held-out rows in the units of training."""
-        X_t = torch.as_tensor(self._x_scaler.transform(X), dtype=dtype)
-        y_t = torch.as_tensor(self._y_scaler.transform(y), dtype=dtype)
-        log_scale = float(np.log(self._y_scaler.scale_).sum())
-        return HeldOut(X_t, y_t, log_scale, seed=self._predict_seed, n_samples=self.n_predict_samples)
-
-    def _known_noise(self, config: Configuration, variance: Any, shape: tuple[int, ...]) -> KnownNoise | None:
-        """Noise variances in scaled units, where they were given."""
-        if variance is None:
-            return None
-        config.check_known_noise()
-        scaled = check_noise_variance(variance, shape) / self._y_scaler.scale_**2
-        values = torch.as_tensor(scaled).clamp_min(NOISE_FLOOR)
-        return KnownNoise(values.mean(0), values.mean(0) / values)
-
-    @property
-    def _begins_warm(self) -> bool:
-        return self.warm_start and hasattr(self, "model_")

@@ -9,7 +9,12 @@ from __future__ import annotations
 from typing import Any
 
 from sodgp.errors import ConfigurationError
+from sodgp.estimator.options.tuning import Tuning
 from sodgp.estimator.regressor import DeepGPRegressor
+from sodgp.inference.dsvi import DSVI
+from sodgp.inference.sghmc import SGHMC
+from sodgp.inference.sod import SoD
+from sodgp.likelihoods import Gaussian
 from sodgp.model.architecture import Initialization
 
 __all__ = ["METHODS", "SOURCES", "paper"]
@@ -22,7 +27,6 @@ _TRAINING: dict[str, Any] = {
     "max_iter": 20_000,
     "batch_size": 2000,
     "learning_rate": 0.01,
-    "schedule": "constant",
     "n_samples": 10,
     "n_predict_samples": 50,
     "subset_size": "paper",
@@ -42,10 +46,10 @@ def paper(n_layers: int, method: str = "SoD", source: str = "program", **changes
         `n_layers`.
     source : {"program", "text"}
         For SoD: what the authors' program does (marginal coupling, a label noise of its own, hidden factor 1e-5 I,
-        absolute jitter) or what the paper's text says (draws from the joint law, one noise for labels and likelihood,
-        hidden covariance 1e-5 I). The other methods' settings are those that their own papers and programs report.
+        absolute jitter) or what the paper's text says (draws from the joint distribution, one noise for labels and
+        likelihood, hidden covariance 1e-5 I). The other methods' settings are those of their papers and programs.
     **changes
-        Options of `DeepGPRegressor` to set otherwise, such as ``random_state``.
+        Options of `DeepGPRegressor` to set otherwise, such as ``random_state`` or ``inference__coupling``.
 
     Returns
     -------
@@ -59,7 +63,7 @@ def paper(n_layers: int, method: str = "SoD", source: str = "program", **changes
     Examples
     --------
     >>> from sodgp.estimator.presets import paper
-    >>> paper(3, "SoD", source="text", random_state=0).coupling
+    >>> paper(3, "SoD", source="text", random_state=0).inference.coupling
     'ancestral'
     """
     if method not in METHODS:
@@ -76,7 +80,7 @@ def paper(n_layers: int, method: str = "SoD", source: str = "program", **changes
     else:
         options = _dsvi(learn_inducing_inputs=method != "DSVI*")
     layers = 1 if method == "SVGP" else n_layers
-    return DeepGPRegressor(**{**_TRAINING, **options, "n_layers": layers, **changes})
+    return DeepGPRegressor(**_TRAINING, **options, n_layers=layers).set_params(**changes)
 
 
 def _subset_of_data(source: str) -> dict[str, Any]:
@@ -93,18 +97,19 @@ def _subset_of_data(source: str) -> dict[str, Any]:
         last_factor=1.0,
         means="uniform",
     )
+    method = SoD(
+        parameterization="paper",
+        coupling="marginal" if program else "ancestral",
+        tie_label_noise=not program,
+        separate_kernels=False,
+        predictive_weight=0.0,
+    )
     return {
-        "inference": "sod",
-        "predictive_weight": 0.0,
-        "outlier_probability": 0.0,
-        "separate_kernels": False,
+        "inference": method,
+        "likelihood": Gaussian(outlier_probability=0.0),
         "kernel": "rbf-iso",
-        "parameterization": "paper",
         "hidden_mean": "zero",
-        "initialization": start,
-        "coupling": "marginal" if program else "ancestral",
-        "tie_label_noise": not program,
-        "jitter": "program" if program else None,
+        "tuning": Tuning(initialization=start, jitter="program" if program else None, schedule="constant"),
     }
 
 
@@ -122,19 +127,14 @@ def _dsvi(*, learn_inducing_inputs: bool) -> dict[str, Any]:
         last_factor=1.0,
     )
     return {
-        "inference": "dsvi",
-        "predictive_weight": 0.0,
-        "outlier_probability": 0.0,
+        "inference": DSVI(learn_inducing_inputs=learn_inducing_inputs),
+        "likelihood": Gaussian(outlier_probability=0.0),
         "kernel": "rbf-iso",
-        "initialization": start,
-        "learn_inducing_inputs": learn_inducing_inputs,
+        "tuning": Tuning(initialization=start, schedule="constant"),
     }
 
 
 def _sghmc() -> dict[str, Any]:
     """Havasi et al. (2018), section 5 and its program: RBF with lengthscale sqrt(D), variance 0.01 inside."""
-    return {
-        "inference": "sghmc",
-        "kernel": "rbf",
-        "initialization": Initialization(kernel_variance=0.01, lengthscale=None, noise_variance=0.01),
-    }
+    start = Initialization(kernel_variance=0.01, lengthscale=None, noise_variance=0.01)
+    return {"inference": SGHMC(), "kernel": "rbf", "tuning": Tuning(initialization=start, schedule="constant")}

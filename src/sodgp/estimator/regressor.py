@@ -1,139 +1,103 @@
-"""The scikit-learn estimator: with `prepare` and `predict` all that sees original units.
-
-What it does with several models, restarts and members, is in `sodgp.estimator.several`.
-"""
+"""The scikit-learn estimator: options, fitting, predictions in original units, files."""
 
 from __future__ import annotations
 
 from typing import Any, Self
 
-import numpy as np
-from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
+from sklearn.base import MultiOutputMixin, RegressorMixin
+from sklearn.utils.validation import check_is_fitted
 
-from sodgp.errors import NumericalError
-from sodgp.estimator.checkpoint_plan import plan_for
-from sodgp.estimator.many import fit_replicates, training_memory
-from sodgp.estimator.options.efforts import members_of
-from sodgp.estimator.predict import Predictions
-from sodgp.estimator.prepare import Preparation
-from sodgp.estimator.several import Several
-from sodgp.model.deep_gp import DeepGP
-from sodgp.system.torch_state import cpu_threads, gradients
-from sodgp.system.validation import check_integer
-from sodgp.training.history import History
-from sodgp.training.run import fit
+from sodgp.errors import InputError
+from sodgp.estimator.fitted import FittedAttributes
+from sodgp.estimator.many import fit_replicates
+from sodgp.estimator.options.names import likelihood_of, method_of
+from sodgp.estimator.options.nested import NestedParameters, copy_of
+from sodgp.estimator.predict import (
+    PredictionOptions,
+    predict_covariance,
+    predict_distribution,
+    predict_mean,
+    predict_std,
+    sample_functions,
+)
+from sodgp.predictive.mixture import GaussianMixture
+from sodgp.system.arrays import FloatArray
+from sodgp.system.validation import check_integer, check_predict_data, seed_from
+
+__all__ = ["DeepGPRegressor"]
 
 
-class DeepGPRegressor(Several, Preparation, Predictions, MultiOutputMixin, RegressorMixin, BaseEstimator):
+class DeepGPRegressor(FittedAttributes, MultiOutputMixin, RegressorMixin, NestedParameters):
     """Deep Gaussian process regression; by default with subset-of-data variational inference.
 
-    Inputs and targets are standardised inside; predictions come back in the original units.
+    Inputs and targets are standardised inside; predictions come back in the original units. What only one inference
+    method or one likelihood uses is a field of its object, which `set_params` reaches too (``inference__coupling``).
 
     Parameters
     ----------
-    inference : {"sod", "dsvi", "mean_field", "sghmc"}, default="sod"
-        The inference method: subset-of-data, doubly stochastic (with one layer, SVGP), or the mean-field deep GP, which
-        needs an RBF kernel, trains two numbers for every row and hidden output, sees all rows in every step, and so
-        takes at most 5,000 rows; or stochastic gradient Hamiltonian Monte Carlo, which burns in for `max_iter`
-        iterations and then takes posterior draws of the inducing outputs.
+    inference : {"sod", "dsvi", "sghmc", "mean_field"} or object, default="sod"
+        The inference method, by name or with options: `sodgp.SoD` (subset of data), `sodgp.DSVI` (doubly stochastic;
+        with one layer, SVGP), `sodgp.SGHMC` (sampling: it burns in for `max_iter` iterations and then takes posterior
+        draws), or `sodgp.MeanField` (needs an RBF kernel and takes at most 5,000 rows).
+    likelihood : {"gaussian", "heteroscedastic", "heavy_tailed"} or object, default="gaussian"
+        The noise of the observations, by name or with options: `Gaussian`, `Heteroscedastic` (it depends on the inputs)
+        or `HeavyTailed` (for data with outliers) of `sodgp.likelihoods`; the last two with `SoD` only.
     n_layers : int, default=3
         GP layers, the last one included (paper: L). 1 is a sparse GP.
     hidden_width : int, list of int or None, default=None
         Outputs of the hidden layers (paper: D^l); None is min(30, D). A list gives one per hidden layer. This and
         whatever else concerns hidden layers has no meaning with one layer.
-    subset_size : int, "paper", "auto", sodgp.selectors.auto.Auto or None, default=None
-        Rows M of the subset S. None takes 100, or what `effort` says, but at most half of the rows; "paper" takes 50
-        below 5,000 rows and 100 above. Never more than all rows. "auto" grows a greedy subset until little variance is
-        left, takes its size, and says why in the log (INFO, logger ``"sodgp"``).
-    subset : str or selector, default="kmeans"
-        How the rows of S are chosen; see `sodgp.selectors`.
-    reselect_every : int or None, default=None
-        For ``"sod"``: choose S anew after every so many steps, with the kernel that layer 1 has learned, and carry
-        q(F_S) over; in the second half of `max_iter` the subset stays. None keeps the first subset.
+    hidden_mean : {"linear", "zero"}, default="linear"
+        Mean function of hidden layers: identity (or the principal directions where the width shrinks), or zero.
     kernel : str, function or gpytorch kernel, default="rbf"
         ``"rbf"``, ``"matern12"``, ``"matern32"``, ``"matern52"``, ``"rq"``, each with one lengthscale per input, or one
         for all with ``-iso`` behind the name; or a function ``input_dim -> gpytorch kernel``, priors included; or such
         a kernel, where it fits the inputs of every layer.
-    parameterization : {"whitened", "paper"}, default="whitened"
-        Family of q(F_S): relative to the layer's prior, or the paper's absolute one.
-    coupling : {"ancestral", "marginal", "joint"}, default="ancestral"
-        How the subset and the other rows of a hidden layer are drawn together. ``"marginal"`` is what the authors'
-        program does; its value is not a bound.
-    hidden_mean : {"linear", "zero"}, default="linear"
-        Mean function of hidden layers: identity (or the principal directions where the width shrinks), or zero.
-    tie_label_noise : bool, default=True
-        Whether the label noise v of q_hat is the likelihood's sigma^2 (the paper's formula) or a parameter of its own
-        (the authors' program).
-    separate_kernels : bool or None, default=None
-        For ``"sod"`` with several layers: a kernel for each output of the first layer, in place of one for all of them.
-        More accurate where there are rows enough, and about a layer dearer. None is True with 500 rows or more to train
-        on, unless `parameterization` or `reselect_every` ask for one kernel or `kernel` is not a name, else False.
-    noise : {"homoscedastic", "heteroscedastic", "heavy_tailed"}, default="homoscedastic"
-        For ``"sod"``: the same noise everywhere, one whose log variance is a GP over the inputs, or one with heavier
-        tails than a normal law, for data with outliers.
-    predictive_weight : float or None, default=None
-        For ``"sod"`` and ``"dsvi"``: from 0, which trains on the lower bound, to 1, which puts the log predictive
-        density of the rows outside the subset in the place of their expected log density. None is 1 for ``"sod"``
-        with several layers and 500 rows or more to train on, else 0.
-    learn_inducing_inputs : bool, default=True
-        For ``"dsvi"`` and ``"sghmc"``: False keeps the inducing inputs at their k-means start (DSVI*).
-    n_posterior_samples, thinning : int, default=100 and 50
-        For ``"sghmc"``: posterior draws that are kept over all chains, and transitions of the sampler between two of
-        them. A prediction with T = `n_predict_samples` components takes draw floor(t S / T) of S for component t:
-        evenly spaced draws where T is smaller than S; every draw several times, each with another hidden sample, where
-        it is larger.
-    step_size : float, default=0.01
-        For ``"sghmc"``: of the sampler. One that runs away is taken back and halves it.
-    n_chains : int, default=1
-        For ``"sghmc"``: chains side by side. R-hat compares the halves of every chain, so one is enough.
+    subset : str or selector, default="kmeans"
+        How the rows of the subset S are chosen; see `sodgp.selectors`.
+    subset_size : int, "paper", "auto", sodgp.selectors.auto.Auto or None, default=None
+        Rows M of S, or inducing points of a layer. None takes 100, or what `effort` says, but at most half of the rows;
+        "paper" takes 50 below 5,000 rows and 100 above. Never more than all rows. "auto" grows a greedy subset until
+        little variance is left, takes its size, and says why in the log (INFO, logger ``"sodgp"``).
     n_samples, n_predict_samples : int, default=10 and 50
         Monte Carlo samples T in training and prediction, there of every member.
-    outlier_probability : float or None, default=None
-        That an observation is unlike those that were seen; its predictive law is then ten times as wide. None is
-        1 / (N + 1) after N training rows where `predictive_weight` is above 0, which makes models surer of themselves
-        than N rows can warrant, else 0. Not used in training: `set_params` changes it without a new fit.
     effort : {"quick", "standard", "thorough"}, default="standard"
-        What the time affords: a subset of 50, 100 or 200 rows, 450, 1,400 or 2,000 steps, 150, 200 or 500 rows beside
-        the subset in a step, and 1, 1 or 4 members, where `subset_size`, `max_iter`, `batch_size` and `n_members` are
-        None. Everything else is the same.
+        How much time a fit may take: a subset of 50, 100 or 200 rows, 450, 1,400 or 2,000 steps, 150, 200 or 500 other
+        rows in a step, and 1, 1 or 4 members, where `subset_size`, `max_iter`, `batch_size` and `n_members` are None.
     max_iter : int or None, default=None
         Steps of Adam; None takes those of `effort`.
     batch_size : int or None, default=None
-        Rows that a step sees, the subset counted in; the whole data where they fit. None is 2,000; for ``"sod"`` it
-        takes the rows of `effort`, or a twentieth of the data up to 1,800 rows where that is more.
+        Rows that a step sees, the subset counted in; the whole data where they fit. None is 2,000; for `SoD` it takes
+        the rows of `effort`, or a twentieth of the data up to 1,800 rows where that is more.
     learning_rate : float, default=0.03
         Of Adam. SGHMC's authors use 0.01 for its hyper-parameters.
-    schedule : {"cosine", "constant"} or function, default="cosine"
-        ``"cosine"`` holds the learning rate for half of the run and then lets it fall to one hundredth. A function
-        takes the iteration, counted from 1, to a positive factor of `learning_rate`; it is not stored in model files.
     n_members : int or None, default=None
-        Models from different seeds (and subsets), trained in one program, whose predictions are one mixture: surer
-        means, and intervals that know where the models disagree. None takes those of `effort` for ``"sod"`` with a
+        Models from different seeds (and subsets), trained in one program, whose predictions are one mixture: more
+        reliable means, and intervals that know where the models disagree. None takes those of `effort` for `SoD` with a
         kernel given by name, unless `n_restarts`, `warm_start` or `validation_fraction` ask for one model; else 1.
-    member_spread : float or None, default=None
-        With several members: the factor by which the law of each is drawn in around its own mean before they are mixed.
-        1 is the plain mixture, which is too wide: it adds their disagreement, while their common mean errs less than
-        each of them. None is 0.90, 0.87 or 0.85 for 2, 3 or 4 members of ``"sod"``, else 1; see
-        `sodgp.estimator.pooling`. Not used in training: `set_params` changes it without a new fit.
     n_restarts : int, default=1
         Fits from different seeds (and subsets), trained in one program; the one with the best bound is kept.
     warm_start : bool, default=False
-        For ``"sod"`` and ``"dsvi"``: begin the next `fit` where this estimator's last one ended, with new data of the
-        same columns. The scaling, kernels and noises of the last fit are kept as the start; the subset is chosen anew
-        and q(F_S) carried over to it. A few hundred steps then do, say `max_iter=200`.
-    compile : bool, default=False
-        Let PyTorch's compiler fuse the small operations of a step. It takes 10 to 60 seconds once and pays in long
-        runs, above all on a GPU; it needs a C++ compiler, or Triton on CUDA. Two such runs on a GPU were the same up to
-        rounding, not bit for bit.
+        For `SoD` and `DSVI`: begin the next `fit` where this estimator's last one ended, with new data of the same
+        columns. The scaling, kernels and noises of the last fit are kept as the start; the subset is chosen anew and
+        q(F_S) carried over to it. A few hundred steps then do, say `max_iter=200`.
+    validation_fraction : float or None, default=None
+        Share of the rows, chosen at random, that training never sees; their mean log predictive density is noted every
+        50 iterations in ``history_.validation``, for `sodgp.training.callbacks.EarlyStopping`. Not for `SGHMC`.
+    max_minutes : float or None, default=None
+        Training ends after so many minutes of this call of `fit`, with the model that there is; SGHMC divides them
+        between burn-in and posterior draws.
+    callbacks : list of functions or None, default=None
+        Each is called with a `sodgp.training.history.TrainingState` every 50 iterations; returning True ends training.
+    checkpoint : path, sodgp.Checkpoint or None, default=None
+        A folder, for this fit alone, to which training is written every 10 minutes, or as often as the object says;
+        `fit(X, y, resume=True)` continues from it bit for bit.
+    tuning : sodgp.Tuning or None, default=None
+        Fine tuning: initial values, jitter, the schedule of the learning rate, PyTorch's compiler.
     n_threads : int or None, default=1
-        CPU threads of training and prediction, at most as many as there are; None leaves PyTorch's own setting. One is
-        the default because it never loses: two idle cores make a step about 1.5 times faster, but two threads that meet
-        another busy process on those cores were measured up to 40 times slower. Run several fits as processes instead.
-    initialization : sodgp.model.architecture.Initialization or None, default=None
-        Values at which training starts.
-    jitter : float, "program" or None, default=None
-        Added to the diagonal of covariance matrices, relative to its mean; None is 1e-6 in float64 and 1e-4 in float32.
-        ``"program"`` adds an absolute 1e-6 wherever the authors' program does.
+        CPU threads of training and prediction, at most as many as there are; None leaves PyTorch's own setting. Two
+        idle cores make a step about 1.5 times faster, but two threads that meet another busy process on those cores
+        were measured up to 40 times slower. Run several fits as processes instead.
     dtype : {"float64", "float32"}, default="float64"
     device : str, default="auto"
         ``"auto"`` is CUDA where there is a device, else the CPU.
@@ -141,46 +105,32 @@ class DeepGPRegressor(Several, Preparation, Predictions, MultiOutputMixin, Regre
         Fixes the subset, the initial values, the batches, and the draws of training and prediction.
     verbose : int, default=0
         1 shows a progress bar.
-    callbacks : list of functions or None, default=None
-        Each is called with a `sodgp.training.history.TrainingState` every 50 iterations; returning True ends training.
-    validation_fraction : float or None, default=None
-        Share of the rows, chosen at random, that training never sees; their mean log predictive density is noted every
-        50 iterations in ``history_.validation``, for `sodgp.training.callbacks.EarlyStopping`. Not for ``"sghmc"``.
-    max_minutes : float or None, default=None
-        Training ends after so many minutes of this call of `fit`, with the model that there is; SGHMC divides them
-        between burn-in and posterior draws.
-    checkpoint : path or None, default=None
-        A folder, for this fit alone, to which training is written at intervals; `fit(X, y, resume=True)` continues from
-        it bit for bit.
-    checkpoint_every : int or str, default="10min"
-        How often: after so many steps, or after a time such as ``"90s"``, ``"10min"`` or ``"2h"``.
 
     Attributes
     ----------
     model_ : DeepGP
         The trained model, in scaled units.
     history_ : History
-        Bound, or the objective in its place where `predictive_weight` is above 0, and its named terms over the
-        iterations.
+        The objective and its named terms over the iterations.
+    inference_, likelihood_, objective_, subset_size_, outlier_probability_, n_members_
+        What was decided from the data where an option left it open; `objective_` is ``"bound"``, ``"predictive"`` or
+        ``"posterior"``.
     subset_indices_ : ndarray of shape [M]
         Rows of the training data that form S; the last ones where S has moved.
     subset_size_reason_ : str
         With ``subset_size="auto"``: what was chosen and why.
-    n_parameters_ : int
-        Numbers that were trained, those of all members together.
     members_ : list of DeepGPRegressor
         With several members: each of them, fitted. The other attributes are those of the first.
+    n_iter_, n_parameters_ : int
+        Steps of training; trained numbers of all members.
     diagnostics_ : sodgp.inference.diagnostics.SamplerDiagnostics
-        For ``"sghmc"``: effective sample size, R-hat, temperature and step size.
+        For `SGHMC`: effective sample size, R-hat, temperature and step size.
     validation_indices_ : ndarray of shape [V]
         With `validation_fraction`: the rows that were held out; not stored in model files.
-    n_iter_ : int
     restart_bounds_ : list of float
         Bound of every restart, where there were several.
-    n_features_in_, feature_names_in_
-        As in scikit-learn.
-    target_names_ : ndarray of str
-        Names of the columns of y, where it had some.
+    n_features_in_, feature_names_in_, target_names_
+        Columns of X and their names, names of the columns of y.
 
     Examples
     --------
@@ -195,98 +145,61 @@ class DeepGPRegressor(Several, Preparation, Predictions, MultiOutputMixin, Regre
     def __init__(
         self,
         *,
-        inference: str = "sod",
+        inference: Any = "sod",
+        likelihood: Any = "gaussian",
         n_layers: int = 3,
         hidden_width: Any = None,
-        subset_size: Any = None,
-        subset: Any = "kmeans",
-        reselect_every: int | None = None,
-        kernel: Any = "rbf",
-        parameterization: str = "whitened",
-        coupling: str = "ancestral",
         hidden_mean: str = "linear",
-        tie_label_noise: bool = True,
-        separate_kernels: bool | None = None,
-        noise: str = "homoscedastic",
-        predictive_weight: float | None = None,
-        learn_inducing_inputs: bool = True,
-        n_posterior_samples: int = 100,
-        thinning: int = 50,
-        step_size: float = 0.01,
-        n_chains: int = 1,
+        kernel: Any = "rbf",
+        subset: Any = "kmeans",
+        subset_size: Any = None,
         n_samples: int = 10,
         n_predict_samples: int = 50,
-        outlier_probability: float | None = None,
         effort: str = "standard",
         max_iter: int | None = None,
         batch_size: int | None = None,
         learning_rate: float = 0.03,
         n_members: int | None = None,
-        member_spread: float | None = None,
         n_restarts: int = 1,
         warm_start: bool = False,
-        compile: bool = False,
+        validation_fraction: float | None = None,
+        max_minutes: float | None = None,
+        callbacks: Any = None,
+        checkpoint: Any = None,
+        tuning: Any = None,
         n_threads: int | None = 1,
-        schedule: Any = "cosine",
-        initialization: Any = None,
-        jitter: Any = None,
         dtype: str = "float64",
         device: str = "auto",
         random_state: Any = None,
         verbose: int = 0,
-        callbacks: Any = None,
-        validation_fraction: float | None = None,
-        max_minutes: float | None = None,
-        checkpoint: Any = None,
-        checkpoint_every: Any = "10min",
     ) -> None:
         self.inference = inference
+        self.likelihood = likelihood
         self.n_layers = n_layers
         self.hidden_width = hidden_width
-        self.subset_size = subset_size
-        self.subset = subset
-        self.reselect_every = reselect_every
-        self.kernel = kernel
-        self.parameterization = parameterization
-        self.coupling = coupling
         self.hidden_mean = hidden_mean
-        self.tie_label_noise = tie_label_noise
-        self.separate_kernels = separate_kernels
-        self.noise = noise
-        self.predictive_weight = predictive_weight
-        self.learn_inducing_inputs = learn_inducing_inputs
-        self.n_posterior_samples = n_posterior_samples
-        self.thinning = thinning
-        self.step_size = step_size
-        self.n_chains = n_chains
+        self.kernel = kernel
+        self.subset = subset
+        self.subset_size = subset_size
         self.n_samples = n_samples
         self.n_predict_samples = n_predict_samples
-        self.outlier_probability = outlier_probability
         self.effort = effort
         self.max_iter = max_iter
         self.batch_size = batch_size
         self.learning_rate = learning_rate
         self.n_members = n_members
-        self.member_spread = member_spread
         self.n_restarts = n_restarts
         self.warm_start = warm_start
-        self.compile = compile
+        self.validation_fraction = validation_fraction
+        self.max_minutes = max_minutes
+        self.callbacks = callbacks
+        self.checkpoint = checkpoint
+        self.tuning = tuning
         self.n_threads = n_threads
-        self.schedule = schedule
-        self.initialization = initialization
-        self.jitter = jitter
         self.dtype = dtype
         self.device = device
         self.random_state = random_state
         self.verbose = verbose
-        self.callbacks = callbacks
-        self.validation_fraction = validation_fraction
-        self.max_minutes = max_minutes
-        self.checkpoint = checkpoint
-        self.checkpoint_every = checkpoint_every
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "model_")
 
     def fit(self, X: Any, y: Any, *, noise_variance: Any = None, resume: bool = False) -> Self:
         """Train the deep GP.
@@ -296,8 +209,9 @@ class DeepGPRegressor(Several, Preparation, Predictions, MultiOutputMixin, Regre
         X : array, data frame or tensor of shape [N, D]
         y : array, data frame or tensor of shape [N] or [N, P]
         noise_variance : float, or array of shape [N] or [N, P], optional
-            For ``"sod"``: the noise variance of every observation, in squared units of y, where it is known. It then
-            takes the place of the trained noise; predictions of y at new rows have the mean of the known ones.
+            For `SoD` and the Gaussian likelihood: the noise variance of every observation, in squared units of y, where
+            it is known. It then takes the place of the trained noise; predictions of y at new rows have the mean of the
+            known ones.
         resume : bool
             Continue from the newest checkpoint in the folder `checkpoint`, as if training had never stopped. With none
             there it begins, with a warning; of a finished fit the model comes back at once.
@@ -328,47 +242,113 @@ class DeepGPRegressor(Several, Preparation, Predictions, MultiOutputMixin, Regre
         >>> DeepGPRegressor(n_layers=1, max_iter=5).fit(X, np.sign(X[:, 0])).n_iter_
         5
         """
-        count = members_of(self)
-        if check_integer("n_restarts", self.n_restarts, minimum=1) > 1:
-            return self._fit_restarts(X, y, noise_variance, resume)
-        if count > 1:
-            fit_replicates([self], [(X, y, noise_variance)], resume=resume)
-            return self
-        self._warn_of_members_left_behind()
-        before = dict(vars(self))
-        try:
-            plan = plan_for(self, resume)
-            with gradients():
-                problem, settings = self._prepare(X, y, noise_variance, plan=plan)
-                with cpu_threads(self.n_threads), training_memory(self._method, [problem], settings):
-                    ((model, history),) = fit(self._method, [problem], settings)
-        except NumericalError as error:
-            # Nothing of an earlier fit may be left: it would predict with the scaling of this one.
-            self.__dict__.pop("model_", None)
-            if error.kept:
-                self._finish(*error.kept[0])
-            raise
-        except BaseException:
-            # Nothing half-written: an earlier fit stays whole.
-            self.__dict__ = before
-            raise
-        return self._finish(model, history)
-
-    def _finish(self, model: DeepGP, history: History) -> Self:
-        """Keep a trained model."""
-        self.model_, self.history_ = model, history
-        self._final_bound = model.__dict__.pop("final_bound", None)
-        moved = model.__dict__.pop("moved_subset", None)
-        if moved is not None:
-            held = getattr(self, "validation_indices_", [])
-            n_rows = int(np.max(self._x_scaler.n_samples_seen_)) + len(held)
-            self.subset_indices_ = np.delete(np.arange(n_rows), held)[moved.rows.numpy()]
-            self._X_s, self._y_s = moved.X_s.unsqueeze(0), moved.y_s.unsqueeze(0)
-        if hasattr(self.model_, "diagnostics"):
-            self.diagnostics_ = self.model_.diagnostics
-        self.n_parameters_ = self.model_.n_parameters
-        self.n_iter_ = history.iteration[-1] if history.iteration else 0
+        fit_replicates([self], [(X, y, noise_variance)], resume=resume)
         return self
+
+    def predict(self, X: Any, return_std: bool = False, return_cov: bool = False) -> Any:
+        """Mean of y, in original units.
+
+        Parameters
+        ----------
+        X : array, data frame or tensor of shape [N, D]
+        return_std : bool
+            Also the standard deviation of y. Without it only means are computed, and only they have to be finite.
+        return_cov : bool
+            Also the covariance of y over rows, for at most 1,000 rows, in joint draws: another Monte Carlo estimate
+            than that of `return_std`, and one that depends a little on which rows are given.
+
+        Returns
+        -------
+        mean : ndarray of shape [N] or [N, P]
+        std : ndarray of the same shape, if `return_std`
+        cov : ndarray of shape [N, N] or [P, N, N], if `return_cov`
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> X = np.linspace(-1, 1, 30)[:, None]
+        >>> model = DeepGPRegressor(n_layers=1, max_iter=5, random_state=0).fit(X, np.sign(X[:, 0]))
+        >>> mean, std = model.predict(X[:4], return_std=True)
+        >>> mean, cov = model.predict(X[:4], return_cov=True)
+        >>> mean.shape, std.shape, cov.shape
+        ((4,), (4,), (4, 4))
+        """
+        if return_std and return_cov:
+            raise InputError("ask for return_std or return_cov, not for both: cov has the variances on its diagonal.")
+        rows, options = self._asked(X)
+        if return_cov:
+            return predict_covariance(self.fitted_, rows, options)
+        return (predict_std if return_std else predict_mean)(self.fitted_, rows, options)
+
+    def predict_distribution(self, X: Any, *, latent: bool = False) -> GaussianMixture:
+        """The predictive distribution, one Gaussian per Monte Carlo sample (and level of a noise with heavy tails).
+
+        Parameters
+        ----------
+        X : array, data frame or tensor of shape [N, D]
+        latent : bool
+            Of the function f, without observation noise, instead of y.
+
+        Returns
+        -------
+        GaussianMixture
+            With mean, variance, std, log_prob, cdf, quantile, interval, sample and crps, in original units.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> X = np.linspace(-1, 1, 30)[:, None]
+        >>> model = DeepGPRegressor(n_layers=1, max_iter=5, random_state=0).fit(X, np.sign(X[:, 0]))
+        >>> model.predict_distribution(X[:4])  # one layer: nothing is sampled, one component
+        GaussianMixture(n_components=1, n_rows=4, n_outputs=1)
+        """
+        rows, options = self._asked(X)
+        return predict_distribution(self.fitted_, rows, options, latent=latent)
+
+    def sample_y(self, X: Any, n_samples: int = 1, random_state: Any = 0, *, latent: bool = False) -> FloatArray:
+        """Draw whole functions: the rows of one draw are correlated as those of one function.
+
+        Parameters
+        ----------
+        X : array, data frame or tensor of shape [N, D]
+            At most 1,000 rows; `predict_distribution(X).sample` draws rows independently for any number.
+        n_samples : int
+        random_state : int, RandomState, numpy.random.Generator or None
+        latent : bool
+            Without observation noise.
+
+        Returns
+        -------
+        ndarray of shape [N, n_samples] or [N, P, n_samples]
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> X = np.linspace(-1, 1, 30)[:, None]
+        >>> model = DeepGPRegressor(n_layers=1, max_iter=5, random_state=0).fit(X, np.sign(X[:, 0]))
+        >>> model.sample_y(X[:4], n_samples=3, latent=True).shape
+        (4, 3)
+        """
+        rows, options = self._asked(X)
+        count = check_integer("n_samples", n_samples, minimum=1)
+        return sample_functions(self.fitted_, rows, options, count, seed_from(random_state), latent=latent)
+
+    @property
+    def members_(self) -> list[Self]:
+        """The members, each as an estimator with its own seed."""
+        if not self.fitted_.members:
+            raise AttributeError("this fit has no members_")
+        views = []
+        for each in self.fitted_.members:
+            views.append(copy_of(self, n_members=1, n_restarts=1, random_state=each.seed))
+            views[-1].fitted_ = each
+        return views
+
+    @property
+    def outlier_probability_(self) -> float:
+        """Probability that predictions give to observations unlike those that were seen."""
+        options = likelihood_of(self.likelihood).get_params()
+        return self.fitted_.outlier_probability(options.get("outlier_probability"))
 
     def save(self, path: Any) -> None:
         """Write the fitted model to a file (``"m.sodgp"``) or a folder (``"model/"``), without pickle.
@@ -392,9 +372,9 @@ class DeepGPRegressor(Several, Preparation, Predictions, MultiOutputMixin, Regre
         >>> bool((again.predict(X) == model.predict(X)).all())
         True
         """
-        from sodgp.estimator.files import records
+        from sodgp.estimator.files.records import save
 
-        records.save(records.to_record, self, path)
+        save(self, path)
 
     @classmethod
     def load(cls, path: Any) -> Self:
@@ -403,7 +383,7 @@ class DeepGPRegressor(Several, Preparation, Predictions, MultiOutputMixin, Regre
         Raises
         ------
         ModelFileError
-            The file is missing, damaged, from a newer version, or not a model.
+            The file is missing, damaged, of another version, or not a model.
 
         Examples
         --------
@@ -411,6 +391,17 @@ class DeepGPRegressor(Several, Preparation, Predictions, MultiOutputMixin, Regre
         Traceback (most recent call last):
         sodgp.errors.ModelFileError: nowhere.sodgp does not exist. ...
         """
-        from sodgp.estimator.files import records
+        from sodgp.estimator.files.records import load
 
-        return records.load(records.from_record, cls, path)
+        return load(cls, path)
+
+    def _asked(self, X: Any) -> tuple[FloatArray, PredictionOptions]:
+        """Rows to predict at, checked, and the present options of predictions."""
+        check_is_fitted(self)
+        options = PredictionOptions(
+            n_samples=check_integer("n_predict_samples", self.n_predict_samples, minimum=1),
+            outlier_probability=self.outlier_probability_,
+            n_threads=self.n_threads,
+            spread=method_of(self.inference).usual_spread(self.n_members_),
+        )
+        return check_predict_data(self, X), options

@@ -1,31 +1,33 @@
-"""Predictions of a model on rows whose targets are known, and scores with intervals that say how sure they are."""
+"""Predictions for rows whose targets are known, and scores with bootstrap intervals."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.stats import bootstrap
+from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from sodgp.errors import InputError
 from sodgp.estimator.describe import target_names
-from sodgp.estimator.ensembles import DeepGPEnsemble
 from sodgp.estimator.prepare import target_names_in
 from sodgp.estimator.regressor import DeepGPRegressor
-from sodgp.predictive.mixture import GaussianMixture, tail_probability
+from sodgp.predictive.density import tail_probability
+from sodgp.predictive.mixture import GaussianMixture
 from sodgp.system.arrays import FloatArray, without_tensors
 
 __all__ = ["Evaluation", "Score", "evaluate", "joined", "observed"]
 
-
 LEVEL = 0.9
 _CHUNK_ROWS = 20_000
-# The bootstrap draws among so many groups of rows at most: the cost of an interval does not grow with the data.
+# The bootstrap draws among at most so many groups of rows: the cost of an interval does not grow with the data.
 _MAX_GROUPS = 2_000
-_BOOTSTRAP_BLOCK = 100
+# Resamples that are held in memory at a time.
+_BOOTSTRAP_BATCH = 100
 
 
 @dataclass(frozen=True)
@@ -36,8 +38,7 @@ class Score:
     ----------
     value : float
     low, high : float
-        Ends of the bootstrap interval; equal to `value` where none was asked for, nan where there is one row only,
-        of which a bootstrap can say nothing.
+        Ends of the bootstrap interval; equal to `value` where none was asked for, nan where there is one row only.
 
     Examples
     --------
@@ -52,7 +53,7 @@ class Score:
 
 @dataclass(frozen=True)
 class Evaluation:
-    """What a model said about N rows with P targets, and what was true; every array is [N, P], in original units.
+    """Predictions for N rows with P targets, and the observations; every array is [N, P], in original units.
 
     Attributes
     ----------
@@ -112,7 +113,7 @@ class Evaluation:
         target : int
             Column of the targets.
         n_bootstrap : int
-            Resamples; 0 for scores alone.
+            Resamples, at least 2; 0 for scores alone.
         random_state : int
             Of the resamples.
 
@@ -124,21 +125,25 @@ class Evaluation:
             ``base_nlpp`` and ``base_rmse`` of the forecast that ignores the inputs.
         """
         rows = self._row_values(target)
-        point = {name: float(rule(rows.mean(0))) for name, rule in _RULES.items()}
-        if not n_bootstrap:
+        point = {name: float(value) for name, value in _scores_of(rows.mean(0)).items()}
+        if n_bootstrap < 2:
             return {name: Score(value, value, value) for name, value in point.items()}
         if len(rows) < 2:
             return {name: Score(value, np.nan, np.nan) for name, value in point.items()}
         generator = np.random.default_rng(random_state)
         sums, counts = _grouped(rows, generator)
-        draws: dict[str, list[FloatArray]] = {name: [] for name in _RULES}
-        for block in _blocks(n_bootstrap):
-            weights = _resamples(len(sums), block, generator)
-            means = (weights @ sums) / (weights @ counts)[:, None]
-            for name, rule in _RULES.items():
-                draws[name].append(rule(means.T))
-        ends = {name: np.quantile(np.concatenate(values), [0.025, 0.975]) for name, values in draws.items()}
-        return {name: Score(value, float(ends[name][0]), float(ends[name][1])) for name, value in point.items()}
+
+        def means(groups: NDArray[np.int64], axis: int) -> FloatArray:
+            return np.moveaxis(sums[groups].sum(axis - 1) / counts[groups].sum(axis)[..., None], -1, 0)
+
+        options = {"n_resamples": n_bootstrap, "batch": _BOOTSTRAP_BATCH, "method": "percentile", "rng": generator}
+        # Of means, which always exist: SciPy warns of a score that is not a number in some resamples.
+        resamples = bootstrap((np.arange(len(sums)),), means, vectorized=True, **options).bootstrap_distribution
+        draws = _scores_of(resamples)
+        return {
+            name: Score(value, *(float(end) for end in np.quantile(draws[name], [0.025, 0.975])))
+            for name, value in point.items()
+        }
 
     def coverage(self, levels: FloatArray, target: int = 0) -> FloatArray:
         """Share of the rows inside the central intervals of these levels, in the shape of `levels`."""
@@ -148,7 +153,7 @@ class Evaluation:
         return np.asarray(inside.mean(1), dtype=np.float64).reshape(np.shape(levels))
 
     def _row_values(self, target: int) -> FloatArray:
-        """What the scores average, [N, columns]; `_RULES` knows the columns by their place."""
+        """What the scores average, [N, columns]; `_scores_of` unpacks them in this order."""
         p, error = self.pit[:, target], self.residual[:, target]
         base_error = (self.y - self.base_mean)[:, target]
         # The training mean is itself rounded.
@@ -170,39 +175,36 @@ class Evaluation:
         return np.stack([np.asarray(column, dtype=np.float64) for column in columns], axis=1)
 
 
-# Name -> function of the columns' means ([columns] or [columns, resamples]).
-_RULES: dict[str, Callable[[FloatArray], Any]] = {
-    "nlpp": lambda m: m[0],
-    "rmse": lambda m: np.sqrt(m[1]),
-    "mae": lambda m: m[2],
-    # Not a number where every target is the training mean: there is nothing to explain.
-    "r2": lambda m: 1 - m[1] / np.where(m[10] > 0, m[10], np.nan),
-    "crps": lambda m: m[3],
-    "coverage_50": lambda m: m[4],
-    "coverage_80": lambda m: m[5],
-    "coverage_90": lambda m: m[6],
-    "coverage_95": lambda m: m[7],
-    "width_90": lambda m: m[8],
-    "base_nlpp": lambda m: m[9],
-    "base_rmse": lambda m: np.sqrt(m[10]),
-}
+def _scores_of(means: FloatArray) -> dict[str, FloatArray]:
+    """Scores by name, of the means of `_row_values`, [columns] or [columns, resamples]."""
+    nlpp, mse, mae, crps, inside_50, inside_80, inside_90, inside_95, width, base_nlpp, base_mse = means
+    return {
+        "nlpp": nlpp,
+        "rmse": np.sqrt(mse),
+        "mae": mae,
+        # Not a number where every target is the training mean: there is nothing to explain.
+        "r2": 1 - mse / np.where(base_mse > 0, base_mse, np.nan),
+        "crps": crps,
+        "coverage_50": inside_50,
+        "coverage_80": inside_80,
+        "coverage_90": inside_90,
+        "coverage_95": inside_95,
+        "width_90": width,
+        "base_nlpp": base_nlpp,
+        "base_rmse": np.sqrt(base_mse),
+    }
 
 
-def evaluate(model: Any, X: Any, y: Any, *, targets: Sequence[str] | None = None) -> Evaluation:
-    """Predict rows whose targets are known.
+def evaluate(model: DeepGPRegressor, X: Any, y: Any, *, targets: Sequence[str] | None = None) -> Evaluation:
+    """Predict rows whose targets are known, for scores and pictures.
 
     Parameters
     ----------
-    model : DeepGPRegressor or DeepGPEnsemble
+    model : DeepGPRegressor
         Fitted.
-    X : array or data frame of shape [N, D]
-    y : array or data frame of shape [N] or [N, P]
+    X, y : array or data frame of shape [N, D] and [N] or [N, P]
     targets : sequence of str or None
         Names of the targets; None takes the model's.
-
-    Returns
-    -------
-    Evaluation
 
     Raises
     ------
@@ -217,7 +219,7 @@ def evaluate(model: Any, X: Any, y: Any, *, targets: Sequence[str] | None = None
     ['base_nlpp', 'base_rmse', 'coverage_50']
     """
     check_is_fitted(model)
-    single = _single(model)
+    single = _checked(model)
     names = target_names(single) if targets is None else list(targets)
     truth = observed(model, X, y, by_name=targets is None)
     if len(names) != truth.shape[1]:
@@ -228,41 +230,28 @@ def evaluate(model: Any, X: Any, y: Any, *, targets: Sequence[str] | None = None
         chunk = slice(start, start + _CHUNK_ROWS)
         parts.append(_predicted(model.predict_distribution(rows[chunk]), truth[chunk]))
     columns = [np.concatenate(values) for values in zip(*parts, strict=True)]
-    scaler = single._y_seen
+    scaler = single.fitted_.y_seen
     base = [np.broadcast_to(values, truth.shape) for values in (scaler.mean_, scaler.scale_)]
     return Evaluation(tuple(names), truth, *columns, *base)
 
 
-def observed(model: Any, X: Any, y: Any, *, by_name: bool = True) -> FloatArray:
-    """Targets to compare a model with, checked.
+def observed(model: DeepGPRegressor, X: Any, y: Any, *, by_name: bool = True) -> FloatArray:
+    """Targets to compare a model's predictions with, [N, P], checked.
 
     Parameters
     ----------
-    model : DeepGPRegressor or DeepGPEnsemble
+    model : DeepGPRegressor
         Fitted.
-    X : array or data frame of shape [N, D]
-    y : array or data frame of shape [N] or [N, P]
+    X, y : array or data frame of shape [N, D] and [N] or [N, P]
     by_name : bool
-        Whether several targets with names are put in the model's order, or are in it already, under other names.
-
-    Returns
-    -------
-    ndarray of shape [N, P]
+        Whether named targets are put in the model's order; without it they are in that order, whatever their names.
 
     Raises
     ------
     InputError
-        `y` holds other things than finite numbers, has not the model's number of targets or not one row for each of
-        `X`, or there is no row.
-
-    Examples
-    --------
-    >>> X = np.linspace(-1, 1, 30)[:, None]
-    >>> model = DeepGPRegressor(n_layers=1, max_iter=5, random_state=0).fit(X, X[:, 0])
-    >>> observed(model, X, X[:, 0]).shape
-    (30, 1)
+        `y` does not hold finite numbers, or has not the model's number of targets or the rows of `X`, or has no row.
     """
-    values, wanted = _numbers(_in_order(model, y) if by_name else y), _single(model).model_.n_outputs
+    values, wanted = _numbers(_in_order(model, y) if by_name else y), _checked(model).model_.n_outputs
     if values.ndim not in (1, 2):
         raise InputError(f"y must have the shape [N] or [N, {wanted}], not {list(values.shape)}.")
     values = values[:, None] if values.ndim == 1 else values
@@ -282,22 +271,9 @@ def observed(model: Any, X: Any, y: Any, *, by_name: bool = True) -> FloatArray:
 
 
 def joined(parts: Sequence[Evaluation], order: NDArray[np.int64] | None = None) -> Evaluation:
-    """One evaluation of the rows of several, such as the folds of a cross-validation.
+    """The rows of several evaluations, such as the folds of a cross-validation, in one.
 
-    Parameters
-    ----------
-    parts : sequence of Evaluation
-    order : array of int or None
-        Where each row, in the order of the parts, belongs in the result.
-
-    Examples
-    --------
-    >>> from sodgp import DeepGPRegressor
-    >>> X = np.linspace(-1, 1, 30)[:, None]
-    >>> model = DeepGPRegressor(n_layers=1, max_iter=5, random_state=0).fit(X, X[:, 0])
-    >>> evaluation = evaluate(model, X, X[:, 0])
-    >>> len(joined([evaluation, evaluation]))
-    60
+    `order` says where each row, in the order of the parts, belongs in the result; None keeps the order of the parts.
     """
     place = np.arange(sum(map(len, parts))) if order is None else np.argsort(order)
     names = [field.name for field in fields(Evaluation) if field.name != "targets"]
@@ -305,17 +281,16 @@ def joined(parts: Sequence[Evaluation], order: NDArray[np.int64] | None = None) 
     return Evaluation(parts[0].targets, **values)
 
 
-def _single(model: Any) -> DeepGPRegressor:
-    """The model, or of an ensemble, whose members have all seen the same rows, the first."""
-    single = model.members_[0] if isinstance(model, DeepGPEnsemble) else model
-    if not isinstance(single, DeepGPRegressor):
-        raise InputError(f"evaluate takes a DeepGPRegressor or a DeepGPEnsemble, not a {type(model).__name__}.")
-    return single
+def _checked(model: BaseEstimator) -> DeepGPRegressor:
+    """The model, if it is one of ours."""
+    if not isinstance(model, DeepGPRegressor):
+        raise InputError(f"evaluate takes a DeepGPRegressor, not a {type(model).__name__}.")
+    return model
 
 
-def _in_order(model: Any, y: Any) -> Any:
-    """Several targets with names, in the order of the model's; other names than those are refused."""
-    columns, names = target_names_in(y), getattr(_single(model), "target_names_", None)
+def _in_order(model: BaseEstimator, y: Any) -> Any:
+    """Several named targets in the model's order; other names are refused."""
+    columns, names = target_names_in(y), getattr(_checked(model), "target_names_", None)
     if columns is None or names is None or len(columns) != len(names) or len(names) == 1:
         return y
     if set(columns) != set(names):
@@ -351,15 +326,3 @@ def _grouped(rows: FloatArray, generator: np.random.Generator) -> tuple[FloatArr
         return rows, np.ones(count)
     parts = np.array_split(generator.permutation(count), _MAX_GROUPS)
     return np.stack([rows[part].sum(0) for part in parts]), np.array([float(len(part)) for part in parts])
-
-
-def _resamples(count: int, block: int, generator: np.random.Generator) -> FloatArray:
-    """How often each of `count` groups is in each of `block` resamples, [block, count]."""
-    chosen = generator.integers(count, size=(block, count)) + count * np.arange(block)[:, None]
-    return np.bincount(chosen.ravel(), minlength=block * count).reshape(block, count).astype(np.float64)
-
-
-def _blocks(total: int) -> Iterator[int]:
-    """Resamples in blocks: [block, groups] numbers are held at a time."""
-    for start in range(0, total, _BOOTSTRAP_BLOCK):
-        yield min(_BOOTSTRAP_BLOCK, total - start)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
 import torch
 from jaxtyping import Float, Int
@@ -224,6 +225,14 @@ class Inference(Protocol):
         """Whether a predictor serves all chunks of rows without repeating work that the rows share."""
         ...
 
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Name and value of every option, as in scikit-learn."""
+        ...
+
+    def set_params(self, **changes: Any) -> Inference:
+        """A copy with other values of some options."""
+        ...
+
     def settled(
         self,
         *,
@@ -255,8 +264,12 @@ class Inference(Protocol):
         """Whether the method can train with this likelihood."""
         ...
 
+    def caution(self, hidden_widths: Sequence[int]) -> str | None:
+        """A warning for users who train hidden layers of these widths; None for no warning."""
+        ...
+
     def usual_batch(self, size: int, n_rest: int, least: int) -> int | None:
-        """Default number of rows of the rest in a step.
+        """Default number of rows of the rest in a step; None for the paper's 2,000, the subset included.
 
         Parameters
         ----------
@@ -264,11 +277,6 @@ class Inference(Protocol):
             Rows of the subset and outside it.
         least : int
             The least number that the chosen effort allows.
-
-        Returns
-        -------
-        int or None
-            None for the paper's 2,000 rows, which include those of the subset.
         """
         ...
 

@@ -52,7 +52,7 @@ class SamplerDiagnostics:
     --------
     >>> from sodgp import SGHMC, DeepGPRegressor
     >>> X = np.linspace(-1, 1, 20)[:, None]
-    >>> model = DeepGPRegressor(inference=SGHMC(n_posterior_samples=8, thinning=1), max_iter=5, random_state=0)
+    >>> model = DeepGPRegressor(inference=SGHMC(n_posterior_samples=8, thinning=1), max_iter=5)
     >>> model.fit(X, X[:, 0]).diagnostics_.potential.shape
     (1, 8)
     """

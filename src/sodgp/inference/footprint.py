@@ -53,7 +53,7 @@ def training_numbers(
     squares += 8 * more_kernels * M * M
     # Parameters, gradients, two moments of Adam, and a copy for rollbacks.
     factors = 6 * M * sum(widths) * (M + 1)
-    return rows + squares + factors + scratch
+    return float(rows + squares + factors + scratch)
 
 
 def prediction_numbers(
@@ -83,5 +83,5 @@ def prediction_numbers(
         per_row += 3.2 * M + 6 * T * P
     elif model.likelihood.varies:
         per_row += 6 * T * P * model.likelihood.n_levels
-    fixed = T_deep * M * M * (4.0 + 5 * P) if subset else M * M * (8.0 + max(widths))
-    return fixed, per_row
+    fixed = T_deep * M * M * (4 + 5 * P) if subset else M * M * (8 + max(widths))
+    return float(fixed), float(per_row)

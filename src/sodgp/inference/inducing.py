@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import ClassVar, cast
 
 import torch
@@ -9,8 +10,8 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from sodgp.errors import ConfigurationError
+from sodgp.inference.contract import Inference, Predictor, Subset, TrainingSet
 from sodgp.inference.contract import Parameters as ParametersOfQ
-from sodgp.inference.contract import Predictor, Subset, TrainingSet
 from sodgp.inference.footprint import prediction_numbers, training_numbers
 from sodgp.inference.sampler import Sampler
 from sodgp.layers.contract import Points
@@ -103,14 +104,18 @@ class InducingMethod(Parameters):
         kernel: object,
         likelihood: LikelihoodOptions,
         previous: DeepGP | None = None,
-    ) -> InducingMethod:
+    ) -> Inference:
         """The method itself: no option depends on the data."""
         if not self.supports(likelihood):
             raise ConfigurationError(
                 f"inference={self.name!r} trains one noise variance for all rows and cannot be combined with"
                 f" likelihood={likelihood.name!r}; use inference='sod'."
             )
-        return self
+        return cast(Inference, self)
+
+    def caution(self, hidden_widths: Sequence[int]) -> str | None:
+        """No warning."""
+        return None
 
     def usual_batch(self, size: int, n_rest: int, least: int) -> int | None:
         """The paper's 2,000 rows."""

@@ -17,8 +17,8 @@ from sodgp.inference.inducing import InducingMethod, inducing_start, linear_path
 from sodgp.layers.inducing import InducingLayer, Moments
 from sodgp.layers.latent import LatentLayer, expected_squared_error
 from sodgp.layers.psi import psi1, rbf_of
+from sodgp.linalg.cholesky import factorise
 from sodgp.linalg.draws import Draws
-from sodgp.linalg.factor import factorise
 from sodgp.model.architecture import Architecture
 from sodgp.model.deep_gp import DeepGP
 from sodgp.system.validation import check_integer, check_positive

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar, cast
 
@@ -167,6 +168,15 @@ class SoD(parameters.Parameters):
         if weight is None:
             weight = 1.0 if many else 0.0
         return replace(self, separate_kernels=separate, predictive_weight=weight)
+
+    def caution(self, hidden_widths: Sequence[int]) -> str | None:
+        """A warning for the paper's family, which is badly conditioned in narrow layers."""
+        if self.parameterization != "paper" or all(width > 2 for width in hidden_widths):
+            return None
+        return (
+            "parameterization='paper' with a hidden width of 1 or 2 is badly conditioned: the expected trace of"
+            " K(Z_S)^-1 grows without bound as the jitter falls. Use 'whitened', or a wider layer."
+        )
 
     def usual_batch(self, size: int, n_rest: int, least: int) -> int:
         """A twentieth of the data within limits, but at least as many rows as the subset has."""

@@ -61,7 +61,7 @@ class DrawnLayer(NamedTuple):
         A = self.L_inv @ covariance(layer.kernel, self.Z_s, rows)
         mean = layer.prior_mean(rows) + transpose_times(A, self.w)
         V = (self.prior_variance(rows) - A.square_().sum(-2)).clamp_min(0.0)
-        return layer.from_kernel_layout(layer.draw_rows(mean, V, layer.draws_in_layout(draws)))
+        return layer.from_kernel_layout(layer.draw_rows(mean, V, layer.draw_variance, layer.draws_in_layout(draws)))
 
     def draw_rows_jointly(self, Z: Rows, draws: Draws) -> Float[Tensor, "*batch T N D"]:
         """Noisy outputs at rows Z from one draw over all rows."""
@@ -117,7 +117,9 @@ class SubsetPredictor:
         for layer in layers[:-1]:
             inputs = layer.to_kernel_layout(Z_s)
             cond = layer.condition(_with_one_row(inputs))
-            Z_s, w = layer.draw_subset(cond, layer.prior_mean(inputs), layer.draws_in_layout(draws))
+            m, C = layer.variational_parameters()
+            mean_s, numbers = layer.prior_mean(inputs), layer.draws_in_layout(draws)
+            Z_s, w = layer.draw_subset(m, C, cond, mean_s, layer.draw_variance, numbers)
             self._hidden.append(DrawnLayer(layer, inputs, cond.factor.inverse_value, w))
             Z_s = layer.from_kernel_layout(Z_s)
         cond, q_hat, _ = layers[-1].conditioned_on_labels(_with_one_row(Z_s), *sites)
@@ -263,7 +265,8 @@ def _can_be_kept(model: DeepGP) -> bool:
     For a model in training nothing is kept: it changes in every step, and where gradients are required PyTorch may
     round products differently.
     """
-    return not model.training and all(is_captureable(layer.kernel) for layer in model.layers)
+    trains = model.training or any(parameter.requires_grad for parameter in model.parameters())
+    return not trains and all(is_captureable(layer.kernel) for layer in model.layers)
 
 
 def _are_equal(old: list[Tensor], new: list[Tensor]) -> bool:

@@ -1,8 +1,8 @@
 """Deep GPs as surrogates in BoTorch (Balandat et al. 2020, "BoTorch: a framework for efficient Bayesian optimization").
 
 The posterior of a deep GP at q points is a mixture of T joint Gaussians, one for each Monte Carlo sample of the hidden
-layers. BoTorch's fully Bayesian models have the same form, and `DeepGPModel` follows their convention: the components
-are a batch axis before the q points (``MCMC_DIM``), and acquisition functions average over it, those that work with
+layers. `DeepGPModel` follows the convention of BoTorch's fully Bayesian models, which have the same form: components
+are a batch axis before the q points (``MCMC_DIM``), over which acquisition functions average, those that work with
 logarithms by logmeanexp. For an expected utility that average is exact.
 """
 
@@ -11,17 +11,18 @@ from __future__ import annotations
 import copy
 import itertools
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
 from sodgp.errors import ConfigurationError, InputError
 from sodgp.estimator.many import fit_replicates
+from sodgp.estimator.options.names import likelihood_of, method_of
+from sodgp.estimator.options.nested import copy_of
 from sodgp.estimator.regressor import DeepGPRegressor
-from sodgp.estimator.several import copy_of
-from sodgp.inference.functions import JointLaw, joint_law, noise_of
-from sodgp.training.restart.warm import WARM_METHODS
+from sodgp.integrations.joint_moments import JointMoments
+from sodgp.selectors.auto import Auto
 
 __all__ = ["DeepGPModel", "default_estimator"]
 
@@ -37,10 +38,15 @@ except ModuleNotFoundError as error:
         name=error.name,
     ) from error
 
+if TYPE_CHECKING:
+    from botorch.acquisition.objective import PosteriorTransform
+    from botorch.models.transforms.input import InputTransform
+    from botorch.models.transforms.outcome import OutcomeTransform
+    from botorch.posteriors import Posterior
+    from botorch.sampling.base import MCSampler
+
 DEFAULT_SUBSET_SIZE = 64
 """All rows are in the subset up to this number, where the estimator leaves `subset_size` at None."""
-# On the diagonal of a component's covariance, relative to its mean: BoTorch draws from it by Cholesky.
-_JITTER = 1e-8
 
 
 def default_estimator() -> DeepGPRegressor:
@@ -62,17 +68,17 @@ class DeepGPModel(Model):
     train_X : Tensor of shape [n, d]
     train_Y : Tensor of shape [n, m]
     train_Yvar : Tensor of shape [n, m], optional
-        Noise variances of the observations, where they are known; else one noise for all is trained.
+        Noise variances of the observations, if they are known; else one noise variance is trained.
     estimator : DeepGPRegressor, optional
-        The options of the model, `n_predict_samples` being the number T of mixture components. It is not changed. None
-        is `default_estimator`. Where its `subset_size` is None all rows are in the subset, up to 64. It has one member,
-        whatever its `effort` says.
+        The options of the model, `n_predict_samples` being the number T of mixture components; it is not changed. None
+        is `default_estimator`. With `subset_size=None` all rows are in the subset, up to 64. There is one member,
+        whatever its `effort`.
     input_transform : botorch InputTransform, optional
-        Applied to every X; inputs are standardised inside anyway.
+        Applied to every X; inputs are standardised in any case.
     outcome_transform : botorch OutcomeTransform, optional
-        Targets are standardised inside anyway: for transforms that bend, such as `Log`.
+        For nonlinear transforms, such as `Log`; targets are standardised in any case.
     refit_iter : int
-        Steps of Adam of a warm refit, in `condition_on_observations` and `fantasize`.
+        Adam steps of a warm refit, in `condition_on_observations` and `fantasize`.
 
     Attributes
     ----------
@@ -81,8 +87,8 @@ class DeepGPModel(Model):
 
     Notes
     -----
-    Every random number is fixed when the model is trained: `posterior` is a smooth, deterministic function of X, as
-    `optimize_acqf` expects.
+    All random numbers are fixed in training: `posterior` is a smooth, deterministic function of X, as `optimize_acqf`
+    expects.
 
     Examples
     --------
@@ -102,8 +108,8 @@ class DeepGPModel(Model):
         train_Yvar: Tensor | None = None,
         *,
         estimator: DeepGPRegressor | None = None,
-        input_transform: Any = None,
-        outcome_transform: Any = None,
+        input_transform: InputTransform | None = None,
+        outcome_transform: OutcomeTransform | None = None,
         refit_iter: int = 200,
     ) -> None:
         super().__init__()
@@ -138,7 +144,7 @@ class DeepGPModel(Model):
     @property
     def batch_shape(self) -> torch.Size:
         """Fantasies, if any, and the T mixture components."""
-        return torch.Size([*self._fantasy_shape, self._laws[0].n_samples])
+        return torch.Size([*self._fantasy_shape, self._joint[0].n_samples])
 
     @property
     def train_inputs(self) -> tuple[Tensor]:
@@ -156,26 +162,26 @@ class DeepGPModel(Model):
         X: Tensor,
         output_indices: list[int] | None = None,
         observation_noise: bool | Tensor = False,
-        posterior_transform: Any = None,
-    ) -> Any:
+        posterior_transform: PosteriorTransform | None = None,
+    ) -> Posterior:
         """The joint posterior over the q points of every batch.
 
         Parameters
         ----------
         X : Tensor of shape [*batch, q, d]
-            Its batch broadcasts with that of the fantasies, where there are any.
+            Its batch broadcasts with that of the fantasies, if any.
         output_indices : list of int, optional
-            Outputs to look at.
+            Outputs to predict.
         observation_noise : bool or Tensor of shape [..., 1 or q, m]
-            True adds the model's noise variance to every point (the mean of the known ones, where they are known), a
-            tensor these variances (in transformed units).
+            True adds the model's noise variance (the mean of known ones) to every point, a tensor these variances, in
+            transformed units.
         posterior_transform : botorch PosteriorTransform, optional
 
         Returns
         -------
         GaussianMixturePosterior
-            Over [*batch, T, q, m]; `mixture_mean` and `mixture_variance` are [*batch, q, m]. With an outcome transform
-            that is not linear, a TransformedPosterior of it.
+            Over [*batch, T, q, m]; `mixture_mean` and `mixture_variance` are [*batch, q, m]. A TransformedPosterior of
+            it with a nonlinear outcome transform.
         """
         self.eval()
         X = self.transform_inputs(X)
@@ -184,7 +190,7 @@ class DeepGPModel(Model):
         mean, covariance, noise = self._moments(X)
         if isinstance(observation_noise, Tensor):
             given = observation_noise.unsqueeze(MCMC_DIM)
-            # One row stands for all q points, each with noise of its own.
+            # One row stands for all q points.
             given = given.expand(*given.shape[:-2], mean.shape[-2], given.shape[-1])
             covariance = covariance + torch.diag_embed(given.mT)
         elif observation_noise:
@@ -195,34 +201,30 @@ class DeepGPModel(Model):
         transform = getattr(self, "outcome_transform", None)
         if transform is not None and chosen != list(range(mean.shape[-1])):
             transform = transform.subset_output(idcs=chosen)
-        # Transforms know the plain posterior; which components make a mixture does not concern them.
-        posterior: Any = GPyTorchPosterior(_distribution(mean[..., chosen], covariance[..., chosen, :, :]))
+        # Outcome transforms know the plain posterior, not the mixture.
+        posterior: Posterior = GPyTorchPosterior(_distribution(mean[..., chosen], covariance[..., chosen, :, :]))
         if transform is not None:
             posterior = transform.untransform_posterior(posterior)
         if isinstance(posterior, GPyTorchPosterior):
             posterior = GaussianMixturePosterior(posterior.distribution)
         return posterior if posterior_transform is None else posterior_transform(posterior)
 
-    def condition_on_observations(
-        self, X: Tensor, Y: Tensor, noise: Tensor | None = None, **kwargs: Any
-    ) -> DeepGPModel:
+    def condition_on_observations(self, X: Tensor, Y: Tensor, noise: Tensor | None = None) -> DeepGPModel:
         """A model of the training data and new observations, trained on from this one's parameters.
 
         Parameters
         ----------
         X : Tensor of shape [*batch, n', d]
         Y : Tensor of shape [*batch', n', m]
-            Batches broadcast. Every element of the common batch gets a model of its own; all train in one program.
+            Batches broadcast. Every element of the common batch gets its own model; all are trained together.
         noise : Tensor of shape [..., n' or 1, m], optional
-            Noise variances of `Y`, for a model with `train_Yvar`; None is the mean of those.
+            Noise variances of `Y`, for a model with `train_Yvar`; None is their mean.
 
         Returns
         -------
         DeepGPModel
             With the batch as its fantasies. It carries no gradient with respect to `X` and `Y`.
         """
-        if kwargs:
-            raise ConfigurationError(f"condition_on_observations does not know {', '.join(sorted(kwargs))}.")
         if self._outputs is not None:
             raise ConfigurationError("condition the model on observations first, then take a subset of its outputs.")
         if noise is not None and self.train_Yvar is None:
@@ -237,7 +239,7 @@ class DeepGPModel(Model):
         old = [self.train_X, self.train_Y, *([] if self.train_Yvar is None else [self.train_Yvar])]
         joined = [torch.cat([t.expand(*batch, *t.shape[-2:]) for t in pair], -2) for pair in zip(old, new, strict=True)]
         model = copy.copy(self)
-        # Not the parent's dictionaries: nn.Module keeps its children and buffers in them.
+        # nn.Module keeps children and buffers in dictionaries, which the parent must not share.
         model.__dict__ = {k: copy.copy(v) if k.startswith("_") else v for k, v in vars(self).items()}
         model._fantasy_shape = batch
         model._set_data(*joined)
@@ -245,8 +247,8 @@ class DeepGPModel(Model):
         model._set_estimators(self._refit(parents, list(model._data_sets())))
         return model
 
-    def fantasize(self, X: Tensor, sampler: Any, observation_noise: Tensor | None = None, **kwargs: Any) -> DeepGPModel:
-        """Models that have seen made-up observations at X, one for each sample of the sampler.
+    def fantasize(self, X: Tensor, sampler: MCSampler, observation_noise: Tensor | None = None) -> DeepGPModel:
+        """Models conditioned on simulated observations at X, one for each sample of the sampler.
 
         A fantasy is a draw of y from the mixture: sample i takes component floor(i T / n) of T.
 
@@ -261,25 +263,24 @@ class DeepGPModel(Model):
         Returns
         -------
         DeepGPModel
-            With fantasies of shape [n, *batch]. It carries no gradient with respect to `X`: optimise a look-ahead
-            acquisition function without gradients. The values of an acquisition function are [n, *batch, T] here: a
-            look-ahead function, such as the knowledge gradient, averages over fantasies and components itself.
+            With fantasies of shape [n, *batch]. It carries no gradient with respect to `X`: optimise look-ahead
+            acquisition functions, such as the knowledge gradient, without gradients. An acquisition function's values
+            are [n, *batch, T] here, which a look-ahead function averages over fantasies and components.
         """
         noise = True if observation_noise is None else observation_noise
-        # Observations are made where they are asked for: perturbations and the like do not act here.
+        # Observations are made at X itself: input perturbations do not act here.
         with torch.no_grad(), fantasize():
             samples = sampler(self.posterior(X, observation_noise=noise)).movedim(MCMC_DIM, 1)
         count, n_components = samples.shape[:2]
         component = torch.arange(count, device=samples.device) * n_components // count
-        if self.train_Yvar is not None and observation_noise is not None:
-            kwargs["noise"] = observation_noise
-        fantasies = self.condition_on_observations(X, samples[torch.arange(count), component], **kwargs)
-        # BoTorch's decorator of the function that asked for them averages over components, and it must find them.
+        known = None if self.train_Yvar is None else observation_noise
+        fantasies = self.condition_on_observations(X, samples[torch.arange(count), component], noise=known)
+        # A look-ahead function averages over the components itself.
         fantasies._is_ensemble = False
         return fantasies
 
     def subset_output(self, idcs: list[int]) -> DeepGPModel:
-        """The same model looked at through some of its outputs."""
+        """The same model with some of its outputs."""
         kept = list(range(self.num_outputs)) if self._outputs is None else self._outputs
         model = copy.deepcopy(self)
         model._outputs = [kept[index] for index in idcs]
@@ -290,14 +291,11 @@ class DeepGPModel(Model):
         shape = torch.broadcast_shapes(X.shape[:-2], self._fantasy_shape)
         depth = len(self._fantasy_shape)
         if not depth:
-            return _original_units(self.estimators[0], self._laws[0], X)
+            return self._joint[0](X)
         X = X.expand(*shape, *X.shape[-2:])
         leading = len(shape) - depth
         places = itertools.product(*map(range, self._fantasy_shape))
-        parts = [
-            _original_units(estimator, law, X[(slice(None),) * leading + place])
-            for estimator, law, place in zip(self.estimators, self._laws, places, strict=True)
-        ]
+        parts = [joint(X[(slice(None),) * leading + place]) for joint, place in zip(self._joint, places, strict=True)]
         mean, covariance, noise = (
             torch.stack(values, leading).unflatten(leading, self._fantasy_shape) for values in zip(*parts, strict=True)
         )
@@ -317,7 +315,7 @@ class DeepGPModel(Model):
             yield self._training_inputs(x), *targets
 
     def _training_inputs(self, X: Tensor) -> Tensor:
-        """X after the transforms that act on training data: they learn when the model is made, and then stay."""
+        """X after the transforms that act on training data; they learn only when the model is made."""
         transform = getattr(self, "input_transform", None)
         if transform is None or transform.training:
             return self.transform_inputs(X)
@@ -325,39 +323,43 @@ class DeepGPModel(Model):
 
     def _set_estimators(self, estimators: Sequence[DeepGPRegressor]) -> None:
         self.estimators: list[DeepGPRegressor] = list(estimators)
-        self._laws: list[JointLaw] = []
-        # Posteriors are differentiated later, wherever the model was made.
+        # Posteriors are differentiated later, even if the model is made in inference mode.
         with torch.inference_mode(False):
-            for e in self.estimators:
-                X_s, y_s = e._anchors(e.model_.likelihood.raw_noise)
-                law = joint_law(e.model_, e._method, X_s, y_s, n_samples=e.n_predict_samples, seed=e._predict_seed)
-                self._laws.append(law)
+            self._joint = [JointMoments(estimator) for estimator in self.estimators]
 
     def _parents(self, batch: torch.Size) -> list[int]:
-        """Which of the present models every element of the batch continues."""
+        """Index of the model that every element of the batch continues."""
         here = torch.arange(len(self.estimators)).reshape(self._fantasy_shape)
         return here.expand(batch).reshape(-1).tolist()
 
     def _refit(self, parents: Sequence[DeepGPRegressor], data: Sequence[tuple[Tensor, ...]]) -> list[DeepGPRegressor]:
-        warm = self.template.inference in WARM_METHODS and self.template.noise == "homoscedastic"
-        changes: dict[str, Any] = {"subset_size": self._subset_size(len(data[0][0])), "n_restarts": 1}
-        if warm:
-            # A short refit neither moves the subset nor watches held-out rows.
-            changes |= {"warm_start": True, "max_iter": self.refit_iter, "reselect_every": None}
-        if warm or len(parents) > 1:
-            changes["validation_fraction"] = None
-        # The very same objects for all: copies of callbacks, kernels and selectors would count as other options.
-        changes |= {name: getattr(self.template, name) for name in ("callbacks", "kernel", "subset", "initialization")}
-        children = [copy.deepcopy(parent).set_params(**changes) for parent in parents]
+        method = method_of(self.template.inference)
+        warm = method.can_warm_start and likelihood_of(self.template.likelihood).is_plain
+        # The same objects for all: copies of callbacks, kernels and selectors would count as other options.
+        shared = {name: getattr(self.template, name) for name in ("callbacks", "kernel", "subset", "tuning")}
+        size, children = self._subset_size(len(data[0][0])), [copy.deepcopy(parent) for parent in parents]
+        for child in children:
+            child.set_params(subset_size=size, n_restarts=1, **shared)
+            if warm:
+                # A short refit does not move the subset.
+                child.set_params(warm_start=True, max_iter=self.refit_iter)
+                if method.reselect_every is not None:
+                    child.set_params(inference__reselect_every=None)
+            if warm or len(parents) > 1:
+                child.set_params(validation_fraction=None)
         if len(children) == 1:
             return [_fitted(children[0], *data[0])]
         return list(fit_replicates(children, data))
 
-    def _subset_size(self, n_rows: int) -> Any:
+    def _subset_size(self, n_rows: int) -> int | str | Auto | None:
         size = self.template.subset_size
-        return min(n_rows, DEFAULT_SUBSET_SIZE) if self.template.inference == "sod" and size is None else size
+        return (
+            min(n_rows, DEFAULT_SUBSET_SIZE)
+            if method_of(self.template.inference).uses_subset and size is None
+            else size
+        )
 
-    # The training data stay as they were given, and are transformed where a fit needs them.
+    # Training data are kept as given, and transformed for each fit.
     def _set_transformed_inputs(self) -> None:
         pass
 
@@ -367,26 +369,6 @@ class DeepGPModel(Model):
 
 def _fitted(estimator: DeepGPRegressor, X: Tensor, Y: Tensor, Yvar: Tensor | None = None) -> DeepGPRegressor:
     return estimator.fit(X, Y, noise_variance=Yvar)
-
-
-def _original_units(estimator: DeepGPRegressor, law: JointLaw, X: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Mean [*b, T, q, m], covariance [*b, T, m, q, q] and noise variances [*b, T, q, m] in the units of the targets."""
-    parameter = estimator.model_.likelihood.raw_noise
-    shift, scale, y_shift, y_scale = (
-        torch.as_tensor(values).to(parameter)
-        for scaler in (estimator._x_scaler, estimator._y_scaler)
-        for values in (scaler.mean_, scaler.scale_)
-    )
-    rows = (X.to(parameter) - shift) / scale
-    mean, covariance = law(rows)
-    jitter = _JITTER * covariance.diagonal(dim1=-2, dim2=-1).mean(-1)[..., None, None]
-    covariance = covariance + jitter * torch.eye(X.shape[-2], dtype=parameter.dtype, device=parameter.device)
-    X_s, _ = estimator._anchors(parameter)
-    noise = noise_of(estimator.model_, X_s, rows, n_samples=law.n_samples, seed=estimator._predict_seed)
-    variance = noise.expand_as(mean) * y_scale.square()
-    scaled = (mean * y_scale + y_shift, covariance * y_scale.square()[:, None, None], variance)
-    first, second, third = (values.to(X) for values in scaled)
-    return first, second, third
 
 
 def _distribution(mean: Tensor, covariance: Tensor) -> MultivariateNormal:

@@ -1,9 +1,9 @@
 """GPyTorch kernels as plain JSON, and back: what a model file holds of a kernel that was given as code.
 
-A description is a tree of dictionaries, one for each part of the kernel: its type, what its constructor was told, and
-for every parameter the raw values at which training starts, the constraint and the prior. Only kernels of GPyTorch that
-are listed here can be described, and only with the constraints and priors listed here: whatever has code of its own has
-no description. A description is data from a file nobody vouches for, so every number in it is checked.
+A description is a tree of dictionaries, one for each part of the kernel: its type, the arguments of its constructor,
+and for every parameter the initial raw values, the constraint and the prior. Only the kernels, constraints and priors
+of GPyTorch that are listed here can be described; whatever has its own code cannot. A description may come from a file
+that nobody trusts, so every number in it is checked.
 
 Adding a kernel: enter its class in ``_PARTS`` with the names of its parameters.
 """
@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeAlias
 
 import torch
 from gpytorch import constraints, priors
@@ -34,6 +34,7 @@ from sodgp.errors import ConfigurationError, ModelFileError
 from sodgp.kernels.make import inputs_with_values
 
 Description = dict[str, Any]
+Part: TypeAlias = constraints.Interval | priors.Prior
 
 _MAX_PARTS = 100
 _PARTS: dict[str, tuple[type, tuple[str, ...]]] = {
@@ -66,24 +67,12 @@ _SMOOTHNESS = (0.5, 1.5, 2.5)
 
 @dataclass(frozen=True)
 class DescribedKernel:
-    """The kernel function of a model that came from a file: it knows the kernels of that model's layers, no others.
-
-    Parameters
-    ----------
-    descriptions : dict of int to Description
-        By the number of inputs of a layer.
-    """
+    """The kernel function of a model from a file: it knows the kernels of that model's layers, by number of inputs."""
 
     descriptions: Mapping[int, Description]
 
     def __call__(self, input_dim: int) -> Kernel:
-        """A fresh kernel for a layer with that many inputs.
-
-        Raises
-        ------
-        ConfigurationError
-            The model in the file had no layer with so many inputs.
-        """
+        """A fresh kernel for a layer with that many inputs; ConfigurationError if the model in the file had none."""
         if input_dim not in self.descriptions:
             known = " or ".join(map(str, sorted(self.descriptions)))
             raise ConfigurationError(
@@ -94,13 +83,7 @@ class DescribedKernel:
 
 
 def described(kernel: Kernel) -> Description:
-    """The description of a kernel without replicates.
-
-    Raises
-    ------
-    ModelFileError
-        A part of it, a constraint or a prior is none that can be described; the message names it.
-    """
+    """The description of a kernel without replicates; ModelFileError, which names it, for a part that has none."""
     name = _NAMES.get(type(kernel))
     if name is None:
         known = ", ".join(cls.__name__ for cls, _ in _PARTS.values())
@@ -126,13 +109,7 @@ def described(kernel: Kernel) -> Description:
 
 
 def built(tree: Any, input_dim: int) -> Kernel:
-    """The kernel that a description stands for, for layers with `input_dim` inputs.
-
-    Raises
-    ------
-    ModelFileError
-        The description is not one that `described` can have made.
-    """
+    """The kernel of a description, for `input_dim` inputs; ModelFileError for what `described` cannot have made."""
     return _built(tree, input_dim, [_MAX_PARTS])
 
 
@@ -146,7 +123,7 @@ def _built(tree: Any, input_dim: int, parts_left: list[int]) -> Kernel:
     cls, parameters = _PARTS[name]
     if not tree.keys() <= {"type", "parameters", "ard_num_dims", "active_dims", "nu", "parts"}:
         _refuse("with unknown entries")
-    options: dict[str, Any] = {}
+    options: dict[str, int | float | tuple[int, ...] | Part] = {}
     dims = input_dim
     if "active_dims" in tree:
         columns = tree["active_dims"]
@@ -173,7 +150,7 @@ def _built(tree: Any, input_dim: int, parts_left: list[int]) -> Kernel:
         _refuse("with wrong parts")
     if name in ("sum", "product"):
         if len(options) or not inner:
-            _refuse("with options that a sum or product has not")
+            _refuse("with options that sums and products do not have")
         kernel = cls(*(_built(part, input_dim, parts_left) for part in inner))
     elif name == "scale":
         if len(inner) != 1:
@@ -213,7 +190,7 @@ def _constraint(kernel: Kernel, entry: str) -> Description:
     )
 
 
-def _prior(kernel: Kernel, entry: str, prior: Any) -> Description:
+def _prior(kernel: Kernel, entry: str, prior: priors.Prior) -> Description:
     for name, (cls, numbers) in _PRIORS.items():
         if type(prior) is cls and getattr(prior, "_transform", None) is None:
             values = {number: _number(getattr(prior, number)) for number in numbers}
@@ -223,12 +200,12 @@ def _prior(kernel: Kernel, entry: str, prior: Any) -> Description:
     raise ModelFileError(f"the prior on {entry} of {type(kernel).__name__} is not one of {known} with single numbers")
 
 
-def _number(value: Any) -> float | None:
+def _number(value: float | Tensor) -> float | None:
     tensor = torch.as_tensor(value).detach()
     return float(tensor) if tensor.numel() == 1 and bool(torch.isfinite(tensor)) else None
 
 
-def _constructor_options(entry: str, described_as: Any) -> dict[str, Any]:
+def _constructor_options(entry: str, described_as: Any) -> dict[str, Part]:
     """Constraint and prior of a parameter, as GPyTorch's constructors want them."""
     if not isinstance(described_as, dict) or not {"raw", "constraint"} <= described_as.keys() <= {
         "raw",
@@ -244,7 +221,7 @@ def _constructor_options(entry: str, described_as: Any) -> dict[str, Any]:
     return options
 
 
-def _made(table: Mapping[str, tuple[type, tuple[str, ...]]], entry: Any, what: str) -> Any:
+def _made(table: Mapping[str, tuple[type, tuple[str, ...]]], entry: Any, what: str) -> Part:
     if not isinstance(entry, dict) or not isinstance(entry.get("type"), str) or entry["type"] not in table:
         _refuse(f"whose {what} is unknown")
     cls, numbers = table[entry["type"]]

@@ -33,16 +33,7 @@ _BASES: dict[str, Callable[[int | None], Kernel]] = {
     "matern52": lambda dims: MaternKernel(nu=2.5, ard_num_dims=dims),
     "rq": lambda dims: RQKernel(ard_num_dims=dims),
 }
-_KNOWN = (
-    RBFKernel,
-    MaternKernel,
-    RQKernel,
-    PeriodicKernel,
-    LinearKernel,
-    ScaleKernel,
-    AdditiveKernel,
-    ProductKernel,
-)
+_KNOWN = (RBFKernel, MaternKernel, RQKernel, PeriodicKernel, LinearKernel, ScaleKernel, AdditiveKernel, ProductKernel)
 KERNEL_NAMES = (*_BASES, *(f"{name}-iso" for name in _BASES))
 
 
@@ -163,7 +154,7 @@ def _check_inputs(kernel: Kernel, input_dim: int) -> None:
 def _replicated(kernel: Kernel, batch_shape: torch.Size) -> Kernel:
     """Give every parameter of the kernel and its parts the leading axes `batch_shape`, in place.
 
-    Not GPyTorch's ``expand_batch``: it leaves the parts of sums and products as they are, and expands column numbers.
+    Not GPyTorch's ``expand_batch``: it leaves the parts of sums and products unchanged, and expands column numbers.
     """
     for part in kernel.modules():
         if isinstance(part, Kernel):

@@ -23,8 +23,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from sodgp.layers.prior import Conditional
-from sodgp.linalg.cholesky import Jitter, log_diagonal
-from sodgp.linalg.factor import Factor, factorise
+from sodgp.linalg.cholesky import Factor, Jitter, factorise, log_diagonal
 from sodgp.linalg.products import Gram
 
 __all__ = ["FAMILIES", "Family", "Gaussian", "LabelInformed", "PaperFamily", "WhitenedFamily"]

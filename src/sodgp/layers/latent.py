@@ -20,9 +20,8 @@ from sodgp.layers.floors import register_floored
 from sodgp.layers.inducing import InducingLayer, Moments
 from sodgp.layers.prior import HiddenMean, correlated
 from sodgp.layers.psi import cross, psi1, psi2, rbf_of
-from sodgp.linalg.cholesky import Jitter
+from sodgp.linalg.cholesky import Jitter, factorise
 from sodgp.linalg.draws import Draws
-from sodgp.linalg.factor import factorise
 
 __all__ = ["LatentGaussian", "LatentLayer", "expected_squared_error"]
 

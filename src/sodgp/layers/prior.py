@@ -13,8 +13,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from sodgp.kernels.dense import covariance_pair, variance
-from sodgp.linalg.cholesky import Jitter, draw_root
-from sodgp.linalg.factor import Factor, factorise
+from sodgp.linalg.cholesky import Factor, Jitter, draw_root, factorise
 from sodgp.linalg.products import HiddenRows, QuadraticTrace, SpreadRows, TotalRows
 
 __all__ = ["Conditional", "HiddenMean", "condition", "correlated"]

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from sodgp.errors import ConfigurationError
 from sodgp.kernels.dense import covariance
 from sodgp.layers.contract import Points
-from sodgp.layers.families import FAMILIES, Gaussian, LabelInformed, trained_numbers
+from sodgp.layers.families import FAMILIES, Gaussian, LabelInformed, Mean, MeanOfS, Root, trained_numbers
 from sodgp.layers.floors import register_floored
 from sodgp.layers.label_informed import Posterior, RestMarginals, SubsetMarginals
 from sodgp.layers.prior import Conditional, HiddenMean, condition, correlated
@@ -162,9 +162,10 @@ class SubsetLayer(gpytorch.Module):
         mean_s, mean_b = (self.prior_mean(Z) for Z in points)
         kl = self.family.kl(m, C, cond, mean_s)
         if coupling == "ancestral":
-            Z_s, w = self.draw_subset(cond, mean_s, draws)
+            noise = self.draw_variance
+            Z_s, w = self.draw_subset(m, C, cond, mean_s, noise, draws)
             explained, V = cond.rows_given(w)
-            return Points(Z_s, self.draw_rows(mean_b + explained, V, draws)), kl
+            return Points(Z_s, self.draw_rows(mean_b + explained, V, noise, draws)), kl
         f_s, q_w = self.family.in_f(m, C, cond, mean_s), self.family.in_w(m, C, cond, mean_s)
         if coupling == "marginal":
             return self._marginal(cond, f_s, q_w, mean_b, draws), kl
@@ -211,16 +212,25 @@ class SubsetLayer(gpytorch.Module):
         return self.noise_variance[..., None, None, None] + self.jitter.draw_extra
 
     def draw_subset(
-        self, cond: Conditional, mean_s: Float[Tensor, "*#layout #T M D"], draws: Draws
+        self,
+        m: Mean,
+        C: Root,
+        cond: Conditional,
+        mean_s: MeanOfS,
+        noise: Float[Tensor, "*#batch 1 1 1"],
+        draws: Draws,
     ) -> tuple[Float[Tensor, "*layout T M D"], Float[Tensor, "*layout T M D"]]:
-        """Draw F_S ~ q and return the noisy F_S + noise and w = L^-1 (F_S - mean(Z_S))."""
-        m, C = self.variational_parameters()
+        """Draw F_S ~ q and return F_S + noise and w = L^-1 (F_S - mean(Z_S))."""
         size, width = m.shape[-2:]
         f_s, w = self.family.draw(m, C, cond, mean_s, draws.subset(size, width))
-        return f_s + self.draw_variance.sqrt() * draws.subset(size, width), w
+        return f_s + noise.sqrt() * draws.subset(size, width), w
 
     def draw_rows(
-        self, mean: Float[Tensor, "*#layout T B D"], V: Float[Tensor, "*#layout #T B"], draws: Draws
+        self,
+        mean: Float[Tensor, "*#layout T B D"],
+        V: Float[Tensor, "*#layout #T B"],
+        noise: Float[Tensor, "*#layout 1 1 1"],
+        draws: Draws,
     ) -> Float[Tensor, "*layout T B D"]:
         """Draw the other rows from p(f_n | F_S) = N(mean_n, V_n), each on its own, and add the layer's noise.
 
@@ -228,7 +238,7 @@ class SubsetLayer(gpytorch.Module):
         The bound depends on nothing else, and no product of q's covariance with the batch is needed.
         """
         # One draw for the residual of p(f_n | F_S) and the layer noise: both are independent over rows.
-        spread = (V.unsqueeze(-1) + self.draw_variance).sqrt()
+        spread = (V.unsqueeze(-1) + noise).sqrt()
         return mean + spread * draws.rest(*mean.shape[-2:])
 
     def _marginal(self, cond: Conditional, f_s: Gaussian, w: Gaussian, mean_b: MeanOfRest, draws: Draws) -> Points:

@@ -158,7 +158,7 @@ class GaussianLikelihood(gpytorch.Module):
         self, X_s: SubsetInputs, X: RestInputs, draws: Draws, precision: PerRow | None = None
     ) -> tuple[RowLikelihood, RowLikelihood]:
         """The same noise at all rows."""
-        rows = GaussianRows(self.noise_variance[..., None, :])
+        rows = GaussianRows(self)
         return rows, rows
 
     def kl(self) -> Float[Tensor, "*replicates 1"] | None:
@@ -214,8 +214,9 @@ class NoiseRows(ABC):
 class GaussianRows(NoiseRows):
     """One noise variance for all rows, which needs no more than sums over rows for its bound."""
 
-    def __init__(self, sigma2: Float[Tensor, "*batch 1 1 P"]) -> None:
-        self.sigma2 = sigma2
+    def __init__(self, likelihood: GaussianLikelihood) -> None:
+        self._likelihood = likelihood
+        self.sigma2 = likelihood.noise_variance[..., None, :]
 
     def noise_variance(self, *, drawn: bool) -> Float[Tensor, "*batch 1 1 P"]:
         """The trained sigma^2."""
@@ -227,7 +228,8 @@ class GaussianRows(NoiseRows):
 
     def sites(self, y: Float[Tensor, "*#batch 1 M P"]) -> Sites:
         """The labels with noise variance sigma^2."""
-        return Sites(y, self.sigma2)
+        # Not `sigma2`, whose gradient would be summed in another order.
+        return Sites(y, self._likelihood.noise_variance[..., None, :])
 
 
 def mixture_log_density(values: Float[Tensor, "*batch T N P"]) -> Float[Tensor, "*batch N P"]:

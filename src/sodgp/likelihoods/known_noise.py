@@ -96,7 +96,7 @@ class KnownNoiseLikelihood(GaussianLikelihood):
         """The known noise of every row; without `precision` the mean noise for the other rows."""
         sigma2 = self.noise_variance[..., None, :]
         subset = KnownNoiseRows(sigma2, self.subset_precision.unsqueeze(-3))
-        return subset, GaussianRows(sigma2) if precision is None else KnownNoiseRows(sigma2, precision)
+        return subset, GaussianRows(self) if precision is None else KnownNoiseRows(sigma2, precision)
 
 
 class KnownNoiseRows(NoiseRows):

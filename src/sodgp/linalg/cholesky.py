@@ -1,6 +1,14 @@
-"""Cholesky factors that do not fail silently.
+"""Cholesky factors that do not fail silently, and whose gradients are made of few matrix products.
 
 The jitter is relative to the mean of the diagonal by default, and raised in steps only where a factorisation fails.
+
+A perturbed factor is written L (I + E) with E lower triangular. Products with L, L' and L^-1 (see
+`sodgp.linalg.products`) give the gradient of E directly, without a product by L or its inverse of their own, and one
+function at the end turns it into that of K::
+
+    grad_K = sym(L^-T P(grad_E) L^-1),    P = lower triangle with half the diagonal
+
+which is Murray (2016), "Differentiation of the Cholesky decomposition", in these coordinates.
 """
 
 from __future__ import annotations
@@ -8,15 +16,27 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 
 from sodgp.errors import CholeskyError
+from sodgp.linalg.context import Context
+from sodgp.linalg.cuda.factor import factor_pair, fits
+from sodgp.linalg.products import (
+    FactorLogDet,
+    FactorSolve,
+    FactorTimes,
+    FactorTransposeTimes,
+    InverseNorm,
+    inverse_triangular,
+    log_diagonal,
+)
 
-__all__ = ["Jitter", "cholesky"]
+__all__ = ["Factor", "Jitter", "cholesky", "factorise", "inverse_triangular", "log_diagonal"]
 
 
 @dataclass
@@ -51,10 +71,15 @@ class Jitter:
     relative : bool
         The paper authors' program and its fixture use an absolute amount.
     on_draws : bool
-        Also add it wherever that program does: once to the prior variance of every row that is not in the subset, and
-        twice to the variance of every hidden draw.
+        As in that program: also added once to the prior variance of every row outside the subset, and twice to the
+        variance of every hidden draw.
     steps : int
         How many times the amount may be multiplied by ten after a failure.
+
+    Attributes
+    ----------
+    prior_extra, draw_extra : float
+        What `on_draws` adds to the prior variance of rows outside the subset, and to that of a hidden draw.
 
     Examples
     --------
@@ -66,21 +91,18 @@ class Jitter:
     relative: bool = True
     on_draws: bool = False
     steps: int = 4
+    prior_extra: float = field(init=False, repr=False)
+    draw_extra: float = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        # Plain numbers: every layer of every step asks for them.
+        object.__setattr__(self, "prior_extra", self.amount if self.on_draws else 0.0)
+        object.__setattr__(self, "draw_extra", 2.0 * self.amount if self.on_draws else 0.0)
 
     @staticmethod
     def default(dtype: torch.dtype) -> Jitter:
         """The smallest jitter that is safe in `dtype`."""
         return Jitter(1e-6 if dtype == torch.float64 else 1e-4)
-
-    @property
-    def prior_extra(self) -> float:
-        """What is added to the prior variance of rows outside the subset."""
-        return self.amount if self.on_draws else 0.0
-
-    @property
-    def draw_extra(self) -> float:
-        """What is added to the variance of a hidden draw."""
-        return 2.0 * self.amount if self.on_draws else 0.0
 
 
 def cholesky(
@@ -88,18 +110,9 @@ def cholesky(
 ) -> Float[Tensor, "*batch M M"]:
     """Lower Cholesky factor of K + jitter I.
 
-    Matrices that fail get ten times more jitter, step by step, alone; the others keep theirs. While a CUDA graph is
-    recorded nothing may wait for the device, so a failed matrix becomes NaN there, and the training loop, which reads
-    the bound at intervals, rolls back.
-
-    Parameters
-    ----------
-    K : Tensor of shape [..., M, M]
-    jitter : Jitter
-    layer : int, optional
-        GP layer counted from 1, for the error message.
-    what : str
-        Name of the matrix, for the error message.
+    Matrices that fail get ten times more jitter, step by step; the others keep theirs. While a CUDA graph is recorded
+    nothing may wait for the device, so a failed matrix becomes NaN there, and the training loop, which reads the bound
+    at intervals, rolls back. `layer`, counted from 1, and `what` are for the error message.
 
     Raises
     ------
@@ -116,23 +129,12 @@ def cholesky(
 
 
 def draw_root(covariance: Float[Tensor, "*batch N N"], *, layer: int, what: str, jitter: float = 1e-12) -> Tensor:
-    """A root of a covariance of many rows, for joint draws: in float64, with as much jitter as it takes, to 1e-4.
+    """A root of a covariance of many rows, for joint draws: in float64, with up to 1e8 times `jitter`.
 
     Such matrices are singular to rounding wherever rows are close; a little more noise in a draw does no harm.
     """
     root = cholesky(covariance.double(), Jitter(jitter, steps=8), layer=layer, what=what)
     return root.to(covariance.dtype)
-
-
-def inverse_triangular(L: Float[Tensor, "*batch M M"]) -> Float[Tensor, "*batch M M"]:
-    """L^-1 of a lower-triangular L."""
-    eye = torch.eye(L.shape[-1], dtype=L.dtype, device=L.device)
-    return torch.linalg.solve_triangular(L, eye.expand_as(L), upper=False)
-
-
-def log_diagonal(L: Float[Tensor, "*batch M M"]) -> Float[Tensor, "*batch"]:
-    """Sum of log |L_ii|: half the log determinant of L L'. The sign of the diagonal is free."""
-    return L.diagonal(dim1=-2, dim2=-1).abs().log().sum(-1)
 
 
 def with_jitter(K: Tensor, jitter: Jitter) -> Tensor:
@@ -144,12 +146,12 @@ def with_jitter(K: Tensor, jitter: Jitter) -> Tensor:
 
 
 def nobody_waits(K: Tensor) -> bool:
-    """Whether a step is being recorded or compiled: nothing in it may depend on a value."""
+    """Whether a step is being recorded or compiled, so that nothing in it may depend on a value."""
     return torch.compiler.is_compiling() or (K.is_cuda and torch.cuda.is_current_stream_capturing())
 
 
 def climb(K: Tensor, jitter: Jitter, layer: int | None, what: str) -> Tensor:
-    """Factorise K, which already holds its jitter; matrices that fail get ten times more, and again."""
+    """Factorise K, which already holds its jitter; matrices that fail get ten times more, step by step."""
     L, info = torch.linalg.cholesky_ex(K)
     if nobody_waits(K):
         return torch.where((info > 0)[..., None, None], torch.nan, L)
@@ -192,3 +194,145 @@ def _failure(K: Tensor, info: Tensor, jitter: Jitter, layer: int | None, what: s
         sample=sample,
         condition=condition,
     )
+
+
+class Factor:
+    """K = L L' and L^-1, of shape [..., M, M]; unpacks as ``L, L_inv``.
+
+    Parameters
+    ----------
+    L, L_inv : Tensor of shape [..., M, M]
+        Values only.
+    E : Tensor of shape [..., M, M]
+        Zero; carries the gradient.
+    """
+
+    def __init__(
+        self, L: Float[Tensor, "*batch M M"], L_inv: Float[Tensor, "*batch M M"], E: Float[Tensor, "*batch M M"]
+    ) -> None:
+        self.value, self.inverse_value, self.E = L, L_inv, E
+        # Kept by hand: PyTorch's compiler cannot look into functools.cached_property before Python 3.12.
+        self._L: Tensor | None = None
+        self._L_inv: Tensor | None = None
+
+    def __iter__(self) -> Iterator[Tensor]:
+        return iter((self.L, self.L_inv))
+
+    @property
+    def L(self) -> Float[Tensor, "*batch M M"]:
+        """The factor itself, differentiable; prefer the products below."""
+        if self._L is None:
+            self._L = _Reveal.apply(self.E, self.value)
+        return self._L
+
+    @property
+    def L_inv(self) -> Float[Tensor, "*batch M M"]:
+        """Its inverse, differentiable; prefer `solve`."""
+        if self._L_inv is None:
+            self._L_inv = _RevealInverse.apply(self.E, self.inverse_value)
+        return self._L_inv
+
+    def over_outputs(self) -> Factor:
+        """The same factor with an axis of outputs before the matrix, [..., 1, M, M]."""
+        return Factor(self.value.unsqueeze(-3), self.inverse_value.unsqueeze(-3), self.E.unsqueeze(-3))
+
+    def times(self, X: Float[Tensor, "*x M N"]) -> Float[Tensor, "*out M N"]:
+        """L X."""
+        return FactorTimes.apply(self.E, self.value, X)
+
+    def transpose_times(self, X: Float[Tensor, "*x M N"]) -> Float[Tensor, "*out M N"]:
+        """L' X."""
+        return FactorTransposeTimes.apply(self.E, self.value, X)
+
+    def solve(self, X: Float[Tensor, "*x M N"]) -> Float[Tensor, "*out M N"]:
+        """L^-1 X."""
+        return FactorSolve.apply(self.E, self.inverse_value, X)
+
+    def log_det(self) -> Float[Tensor, "*batch"]:
+        """Sum of log L_ii: half the log determinant of K, [...]."""
+        return FactorLogDet.apply(self.E, self.value)
+
+    def inverse_norm(self) -> Float[Tensor, "*batch"]:
+        """|L^-1|^2 = tr(K^-1), [...]."""
+        return InverseNorm.apply(self.E, self.inverse_value)
+
+
+def factorise(
+    K: Float[Tensor, "*batch M M"], jitter: Jitter, *, layer: int | None = None, what: str = "K_SS"
+) -> Factor:
+    """Cholesky factor of K + jitter I with its explicit inverse; arguments and errors as of `cholesky`.
+
+    One triangular solve against the identity and then matrix products is faster than solving against the wide right
+    sides that follow.
+    """
+    K = with_jitter(K, jitter)
+    L, L_inv = _values(K.detach(), jitter, layer, what)
+    return Factor(L, L_inv, _Perturbation.apply(K, L_inv))
+
+
+def _values(
+    K: Float[Tensor, "*batch M M"], jitter: Jitter, layer: int | None, what: str
+) -> tuple[Float[Tensor, "*batch M M"], Float[Tensor, "*batch M M"]]:
+    if _has_kernel(K):
+        L, L_inv, info = factor_pair(K)
+        if nobody_waits(K) or not bool(info.any()):
+            return L, L_inv
+    L = climb(K, jitter, layer, what)
+    return L, inverse_triangular(L)
+
+
+def _has_kernel(K: Tensor) -> bool:
+    """Whether a CUDA kernel of our own takes matrices of this kind."""
+    return K.is_cuda and fits(K)
+
+
+class _Perturbation(torch.autograd.Function):
+    """E of L (I + E), as a function of K at E = 0.
+
+    Its only output: in a compiled step some versions of PyTorch lose the gradient of a function that also has outputs
+    without gradient.
+    """
+
+    @staticmethod
+    def forward(ctx: Context, K: Tensor, L_inv: Tensor) -> Tensor:
+        ctx.save_for_backward(L_inv)
+        return torch.zeros_like(K)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Context, grad_E: Tensor) -> tuple[Tensor, None]:
+        (L_inv,) = ctx.saved_tensors
+        inner = grad_E.tril()
+        inner.diagonal(dim1=-2, dim2=-1).mul_(0.5)
+        half = L_inv.mT @ inner @ L_inv
+        return 0.5 * (half + half.mT), None
+
+
+class _Reveal(torch.autograd.Function):
+    """L (I + E) at E = 0."""
+
+    @staticmethod
+    def forward(ctx: Context, E: Tensor, L: Tensor) -> Tensor:
+        ctx.save_for_backward(L)
+        return L.clone()
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Context, grad: Tensor) -> tuple[Tensor, None]:
+        (L,) = ctx.saved_tensors
+        return L.mT @ grad, None
+
+
+class _RevealInverse(torch.autograd.Function):
+    """(I - E) L^-1 at E = 0."""
+
+    @staticmethod
+    def forward(ctx: Context, E: Tensor, L_inv: Tensor) -> Tensor:
+        ctx.save_for_backward(L_inv)
+        return L_inv.clone()
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Context, grad: Tensor) -> tuple[Tensor, None]:
+        (L_inv,) = ctx.saved_tensors
+        return -grad @ L_inv.mT, None

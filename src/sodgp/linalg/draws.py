@@ -10,9 +10,12 @@ from typing import Protocol, runtime_checkable
 
 import numpy as np
 import torch
+from jaxtyping import Float
 from torch import Tensor
 
 __all__ = ["Draws", "FreshDraws", "SharedDraws"]
+
+Numbers = Float[Tensor, "*replicates T rows width"]
 
 
 @runtime_checkable
@@ -21,17 +24,18 @@ class Draws(Protocol):
 
     Examples
     --------
-    >>> isinstance(FreshDraws(torch.Generator(), 10), Draws)
-    True
+    >>> draws: Draws = FreshDraws(torch.Generator().manual_seed(0), n_samples=10)
+    >>> draws.rest(rows=3, width=1).shape
+    torch.Size([10, 3, 1])
     """
 
     n_samples: int
 
-    def subset(self, rows: int, width: int) -> Tensor:
+    def subset(self, rows: int, width: int) -> Numbers:
         """Numbers of shape [*replicates, T, rows, width] for the rows of the subset."""
         ...
 
-    def rest(self, rows: int, width: int) -> Tensor:
+    def rest(self, rows: int, width: int) -> Numbers:
         """Numbers that broadcast to [*replicates, T, rows, width], for the other rows."""
         ...
 
@@ -69,7 +73,7 @@ class FreshDraws:
         self.dtype = dtype
         self.device = torch.device(device)
 
-    def subset(self, rows: int, width: int) -> Tensor:
+    def subset(self, rows: int, width: int) -> Numbers:
         """Fresh numbers of shape [*replicates, T, rows, width]."""
         shape = (self.n_samples, rows, width)
         if isinstance(self.generators, torch.Generator):
@@ -79,7 +83,7 @@ class FreshDraws:
     rest = subset
 
     def _normal(self, shape: tuple[int, ...], generator: torch.Generator) -> Tensor:
-        # Drawn in single precision and widened: Monte Carlo noise needs no more digits, and it is five times faster.
+        # In single precision first: Monte Carlo noise needs no more digits, and it is five times faster.
         return torch.randn(shape, generator=generator, dtype=torch.float32, device=self.device).to(self.dtype)
 
 
@@ -88,15 +92,7 @@ class TapeDraws:
 
     One call for each replicate fills the tape, whatever the number of layers, and the step itself holds no generator,
     so that it can be compiled. The first round is a rehearsal that hands out zeros and notes what was asked for.
-
-    Parameters
-    ----------
-    generators : torch.Generator or sequence of them
-        As in `FreshDraws`.
-    n_samples : int
-        Monte Carlo samples T.
-    dtype, device
-        Of the numbers.
+    Parameters as of `FreshDraws`.
     """
 
     def __init__(
@@ -128,7 +124,7 @@ class TapeDraws:
         if not self.plan:
             return ()
         sizes = [self.n_samples * rows * width for rows, width in self.plan]
-        # Drawn in single precision and widened: Monte Carlo noise needs no more digits, and it is five times faster.
+        # In single precision first, as in `FreshDraws`.
         parts = [torch.randn(sum(sizes), generator=g, dtype=torch.float32, device=self.device) for g in generators]
         flat = torch.stack(parts)
         flat = flat[0] if self.is_single else flat
@@ -145,7 +141,7 @@ class TapeDraws:
         """Keep the requests made so far as the plan of every step."""
         self.plan = self._asked
 
-    def subset(self, rows: int, width: int) -> Tensor:
+    def subset(self, rows: int, width: int) -> Numbers:
         """The next numbers of the tape, [*replicates, T, rows, width]; zeros in the rehearsal."""
         if self.plan is None:
             self._asked.append((rows, width))
@@ -160,16 +156,8 @@ class TapeDraws:
 class SharedDraws:
     """Numbers fixed by a seed, the residual ones shared by all rows: prediction.
 
-    A row's prediction then depends on that row alone, not on the order, chunks or company of rows, and every sample is
+    A row's prediction then depends on that row alone, not on the order, chunks or number of rows, and every sample is
     a smooth function of the input. Drawn on the CPU, so that all devices predict with the same numbers.
-
-    Parameters
-    ----------
-    seed : int
-    n_samples : int
-        Monte Carlo samples T.
-    dtype, device
-        Of the numbers.
 
     Examples
     --------
@@ -186,11 +174,11 @@ class SharedDraws:
         # Two streams: the residual numbers do not move when the subset asks for more or fewer.
         self._rest = torch.Generator().manual_seed(seed ^ 0x5EED5EED)
 
-    def subset(self, rows: int, width: int) -> Tensor:
+    def subset(self, rows: int, width: int) -> Numbers:
         """Fixed numbers of shape [T, rows, width]."""
         return self._normal(rows, width, self._subset)
 
-    def rest(self, rows: int, width: int) -> Tensor:
+    def rest(self, rows: int, width: int) -> Numbers:
         """Fixed numbers of shape [T, 1, width], one for all rows."""
         return self._normal(1, width, self._rest)
 
@@ -205,14 +193,6 @@ class PositionDraws:
     The j-th row gets the same numbers whatever its value and however many rows come after it, so that a joint draw over
     a few rows moves smoothly with each of them: common random numbers for an optimiser of the rows.
 
-    Parameters
-    ----------
-    seed : int
-    n_samples : int
-        Monte Carlo samples T.
-    dtype, device
-        Of the numbers.
-
     Examples
     --------
     >>> one, two = (PositionDraws(0, 5, dtype=torch.float64).rest(rows, 3) for rows in (1, 2))
@@ -224,11 +204,11 @@ class PositionDraws:
         self.seed, self.n_samples, self.dtype, self.device = seed, n_samples, dtype, torch.device(device)
         self._asked = [0, 0]
 
-    def subset(self, rows: int, width: int) -> Tensor:
+    def subset(self, rows: int, width: int) -> Numbers:
         """Fixed numbers of shape [T, rows, width]."""
         return self._normal(0, rows, width)
 
-    def rest(self, rows: int, width: int) -> Tensor:
+    def rest(self, rows: int, width: int) -> Numbers:
         """Fixed numbers of shape [T, rows, width], others for every row."""
         return self._normal(1, rows, width)
 

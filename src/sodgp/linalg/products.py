@@ -1,16 +1,22 @@
-"""The products of an M x M factor with the M x B covariance of a batch: all of a step's cost, with gradients by hand.
+"""Products with an M x M factor, and of it with the M x B covariance of a batch: all of a step's cost.
 
-Automatic differentiation would give the same numbers with about twice the products and passes over [..., M, B].
+Their gradients are written by hand: automatic differentiation would give the same numbers with about twice the products
+and passes over [..., M, B]. The gradient of a factor L is that of E in L (I + E), see `sodgp.linalg.cholesky`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import torch
+from jaxtyping import Float
 from torch import Tensor
 from torch.autograd.function import once_differentiable
+
+from sodgp.linalg.context import Context
+
+Square = Float[Tensor, "*e M M"]
+Wide = Float[Tensor, "*k M B"]
 
 # Numbers in the largest temporary where outputs go in groups: near the caches on a CPU, few launches on a GPU.
 _GROUP_ELEMENTS = 2**22
@@ -20,23 +26,26 @@ _BLOCK_ELEMENTS = 2**19
 
 
 class HiddenRows(torch.autograd.Function):
-    """(E, L^-1, K, w) -> A' w and the column sums of A * A, with A = L^-1 K: one product forward, two back.
+    """(E, L^-1, K, w) -> A' w and the column sums of A * A, with A = L^-1 K: one product forward, two backward.
 
-    Shapes: E and L^-1 [..., M, M], K [..., M, B], w [..., T, M, D] -> [..., T, B, D] and [..., B]. Where L^-1 and K
-    have a sample axis of size 1 (layer 1), the T samples of w ride as columns of one product. The gradient of the
-    factor is that of E (see `sodgp.linalg.factor`): dA = -E A.
+    Where L^-1 and K have a sample axis of size 1 (layer 1), the samples of w are columns of one product. The gradient
+    of the factor is that of E (see `sodgp.linalg.cholesky`): dA = -E A.
     """
 
     @staticmethod
-    def forward(ctx: Any, E: Tensor, L_inv: Tensor, K: Tensor, w: Tensor) -> tuple[Tensor, Tensor]:
-        """A is kept for the way back."""
+    def forward(
+        ctx: Context, E: Square, L_inv: Square, K: Wide, w: Float[Tensor, "*w M D"]
+    ) -> tuple[Float[Tensor, "*f B D"], Float[Tensor, "*a B"]]:
+        """A is kept for the backward pass."""
         A = L_inv @ K
         ctx.save_for_backward(L_inv, A, w)
         return transpose_times(A, w), A.square().sum(-2)
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, grad_f: Tensor, grad_sum: Tensor) -> tuple[Tensor, None, Tensor, Tensor]:
+    def backward(
+        ctx: Context, grad_f: Float[Tensor, "*f B D"], grad_sum: Float[Tensor, "*a B"]
+    ) -> tuple[Tensor, None, Tensor, Tensor]:
         """grad_A = w grad_f' + 2 A grad_sum, then through A = L^-1 K."""
         L_inv, A, w = ctx.saved_tensors
         grad_A = _add_outer(A * (2.0 * grad_sum).unsqueeze(-2), w, grad_f)
@@ -44,13 +53,12 @@ class HiddenRows(torch.autograd.Function):
 
 
 class TotalRows(torch.autograd.Function):
-    """(E, L^-1, K, w) -> A' w and A A', with A = L^-1 K: two products forward, one back.
-
-    Shapes: E and L^-1 [..., M, M], K [..., M, B], w [..., T, M, P] -> [..., T, B, P] and [..., M, M].
-    """
+    """(E, L^-1, K, w) -> A' w and A A', with A = L^-1 K: two products forward, one backward."""
 
     @staticmethod
-    def forward(ctx: Any, E: Tensor, L_inv: Tensor, K: Tensor, w: Tensor) -> tuple[Tensor, Tensor]:
+    def forward(
+        ctx: Context, E: Square, L_inv: Square, K: Wide, w: Float[Tensor, "*w M P"]
+    ) -> tuple[Float[Tensor, "*f B P"], Float[Tensor, "*a M M"]]:
         """A itself is not kept."""
         A = L_inv @ K
         gram = A @ A.mT
@@ -59,7 +67,9 @@ class TotalRows(torch.autograd.Function):
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, grad_f: Tensor, grad_gram: Tensor) -> tuple[Tensor, None, Tensor, Tensor]:
+    def backward(
+        ctx: Context, grad_f: Float[Tensor, "*f B P"], grad_gram: Float[Tensor, "*a M M"]
+    ) -> tuple[Tensor, None, Tensor, Tensor]:
         """With H = G + G' and q = A grad_f: grad_K = L^-T (H L^-1 K + w grad_f'), grad_E = -H A A' - w q'."""
         L_inv, K, w, gram = ctx.saved_tensors
         H = grad_gram + grad_gram.mT
@@ -69,16 +79,17 @@ class TotalRows(torch.autograd.Function):
 
 
 class SpreadRows(torch.autograd.Function):
-    """(E, L^-1, K, w, F) -> A' w and A_n' (I - F_p F_p') A_n, with A = L^-1 K: two products forward, two back.
+    """(E, L^-1, K, w, F) -> A' w and A_n' (I - F_p F_p') A_n, with A = L^-1 K: two products forward, two backward.
 
-    Shapes: E and L^-1 [..., T, M, M], K [..., T, M, B], w [..., T, M, P], F [..., T, P, M, M] -> [..., T, B, P] twice.
     Where w has the covariance F_p F_p', the second is what the values at the subset explain of the variance of row n.
     Outputs go in groups, as in `OutputVariances`, with two products for each.
     """
 
     @staticmethod
-    def forward(ctx: Any, E: Tensor, L_inv: Tensor, K: Tensor, w: Tensor, F: Tensor) -> tuple[Tensor, Tensor]:
-        """A is kept for the way back."""
+    def forward(
+        ctx: Context, E: Square, L_inv: Square, K: Wide, w: Float[Tensor, "*w M P"], F: Float[Tensor, "*w P M M"]
+    ) -> tuple[Float[Tensor, "*f B P"], Float[Tensor, "*f B P"]]:
+        """A is kept for the backward pass."""
         A = L_inv @ K
         S = torch.eye(A.shape[-2], dtype=A.dtype, device=A.device) - F @ F.mT
         ctx.save_for_backward(L_inv, A, w, F, S)
@@ -86,7 +97,9 @@ class SpreadRows(torch.autograd.Function):
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, grad_f: Tensor, grad_x: Tensor) -> tuple[Tensor, None, Tensor, Tensor, Tensor]:
+    def backward(
+        ctx: Context, grad_f: Float[Tensor, "*f B P"], grad_x: Float[Tensor, "*f B P"]
+    ) -> tuple[Tensor, None, Tensor, Tensor, Tensor]:
         """With A_p = A diag(grad_p) and G_p = A_p A': grad_K = L^-T (w grad_f' + 2 sum_p S_p A_p), grad_F = -2 G_p F_p.
 
         G_p also spares the factor a product of its own: grad_E = -w (A grad_f)' - 2 sum_p S_p G_p.
@@ -105,10 +118,10 @@ class SpreadRows(torch.autograd.Function):
 
 
 class QuadraticTrace(torch.autograd.Function):
-    """(G, F) -> tr(F_p' G F_p) for a symmetric G: [..., M, M] and [..., P, M, M] -> [..., P]."""
+    """(G, F) -> tr(F_p' G F_p) for a symmetric G."""
 
     @staticmethod
-    def forward(ctx: Any, G: Tensor, F: Tensor) -> Tensor:
+    def forward(ctx: Context, G: Float[Tensor, "*g M M"], F: Float[Tensor, "*f P M M"]) -> Float[Tensor, "*out P"]:
         """G F is half the gradient of F."""
         GF = G.unsqueeze(-3) @ F
         ctx.save_for_backward(F, GF)
@@ -117,7 +130,9 @@ class QuadraticTrace(torch.autograd.Function):
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor]:
+    def backward(
+        ctx: Context, grad: Float[Tensor, "*out P"]
+    ) -> tuple[Float[Tensor, "*g M M"], Float[Tensor, "*f P M M"]]:
         """grad_G = sum_p grad_p F_p F_p', grad_F = 2 grad G F."""
         F, GF = ctx.saved_tensors
         weight = grad[..., None, None]
@@ -126,32 +141,32 @@ class QuadraticTrace(torch.autograd.Function):
 
 
 class Gram(torch.autograd.Function):
-    """X -> X' X: one product back instead of two."""
+    """X -> X' X: one product in the backward pass instead of two."""
 
     @staticmethod
-    def forward(ctx: Any, X: Tensor) -> Tensor:
-        """X is kept for the way back."""
+    def forward(ctx: Context, X: Float[Tensor, "*x N M"]) -> Float[Tensor, "*x M M"]:
+        """X is kept for the backward pass."""
         ctx.save_for_backward(X)
         return X.mT @ X
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, grad: Tensor) -> Tensor:
+    def backward(ctx: Context, grad: Float[Tensor, "*x M M"]) -> Float[Tensor, "*x N M"]:
         """X (grad + grad')."""
         (X,) = ctx.saved_tensors
         return X @ (grad + grad.mT)
 
 
 class OutputVariances(torch.autograd.Function):
-    """(A, W) -> |W_d' A_n|^2 for every row n and output d: one product forward, two back, for each output.
+    """(A, W) -> |W_d' A_n|^2 for every row n and output d: for each output one product forward, two backward.
 
-    Shapes: A [..., M, B], W [..., D, M, M] -> [..., B, D]. On a processor rows go in blocks, elsewhere and in compiled
-    steps outputs in groups, so that memory stays a few times that of A, whatever their number.
+    On a CPU rows go in blocks, elsewhere and in compiled steps outputs in groups, so that memory stays a few times that
+    of A, whatever their number.
     """
 
     @staticmethod
-    def forward(ctx: Any, A: Tensor, W: Tensor) -> Tensor:
-        """W_d' A is not kept: the way back does without it."""
+    def forward(ctx: Context, A: Float[Tensor, "*a M B"], W: Float[Tensor, "*w D M M"]) -> Float[Tensor, "*out B D"]:
+        """W_d' A is not kept: the backward pass does without it."""
         ctx.save_for_backward(A, W)
         if _rows_go_in_blocks(A):
             return _output_variances(A, W)
@@ -160,7 +175,9 @@ class OutputVariances(torch.autograd.Function):
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor]:
+    def backward(
+        ctx: Context, grad: Float[Tensor, "*out B D"]
+    ) -> tuple[Float[Tensor, "*a M B"], Float[Tensor, "*w D M M"]]:
         """With A_d = A diag(grad_d): grad_A = 2 sum_d W_d W_d' A_d, and grad_W_d = 2 A_d A' W_d."""
         A, W = ctx.saved_tensors
         if _rows_go_in_blocks(A):
@@ -184,8 +201,8 @@ def _rows_go_in_blocks(A: Tensor) -> bool:
     return A.device.type == "cpu" and not torch.compiler.is_compiling()
 
 
-def _output_variances(A: Tensor, W: Tensor) -> Tensor:
-    """`OutputVariances` forward, a block of rows at a time."""
+def _output_variances(A: Float[Tensor, "*a M B"], W: Float[Tensor, "*w D M M"]) -> Float[Tensor, "*out B D"]:
+    """Forward pass of `OutputVariances`, a block of rows at a time."""
     A_each, W_each, batch = _each(A, W)
     out = A.new_empty(len(A_each), W.shape[-3], A.shape[-1])
     for A_t, W_t, out_t in zip(A_each, W_each, out, strict=True):
@@ -195,8 +212,10 @@ def _output_variances(A: Tensor, W: Tensor) -> Tensor:
     return out.reshape(*batch, *out.shape[1:]).mT
 
 
-def _output_variances_back(A: Tensor, W: Tensor, grad: Tensor) -> tuple[Tensor, Tensor]:
-    """`OutputVariances` back, a block of rows at a time."""
+def _output_variances_back(
+    A: Float[Tensor, "*a M B"], W: Float[Tensor, "*w D M M"], grad: Float[Tensor, "*out B D"]
+) -> tuple[Float[Tensor, "*a M B"], Float[Tensor, "*w D M M"]]:
+    """Backward pass of `OutputVariances`, a block of rows at a time."""
     A_each, W_each, batch = _each(A, W)
     grad_each = (2.0 * grad).mT.reshape(len(A_each), W.shape[-3], 1, A.shape[-1])
     grad_A, grad_W = torch.empty_like(A_each), torch.empty_like(W_each)
@@ -217,27 +236,29 @@ def _output_variances_back(A: Tensor, W: Tensor, grad: Tensor) -> tuple[Tensor, 
     )
 
 
-def _each(A: Tensor, W: Tensor) -> tuple[Tensor, Tensor, torch.Size]:
-    """A [b, M, B] and W [b, D, M, M] with their leading axes made equal and one, and those axes."""
+def _each(
+    A: Float[Tensor, "*a M B"], W: Float[Tensor, "*w D M M"]
+) -> tuple[Float[Tensor, "b M B"], Float[Tensor, "b D M M"], torch.Size]:
+    """A and W with their leading axes made equal and flattened, and those axes."""
     batch = torch.broadcast_shapes(A.shape[:-2], W.shape[:-3])
     A_each = A.expand(*batch, *A.shape[-2:]).reshape(batch.numel(), *A.shape[-2:])
     return A_each, W.expand(*batch, *W.shape[-3:]).reshape(batch.numel(), *W.shape[-3:]), batch
 
 
-def _blocks(A: Tensor, W: Tensor) -> Iterator[slice]:
-    """Rows of A [M, B] that go together with all outputs of W [D, M, M]."""
+def _blocks(A: Float[Tensor, "M B"], W: Float[Tensor, "D M M"]) -> Iterator[slice]:
+    """Blocks of rows of A that meet all outputs of W at a time."""
     size = max(1, _BLOCK_ELEMENTS // (len(W) * len(A)))
     return (slice(start, start + size) for start in range(0, A.shape[1], size))
 
 
-def explained_variances(A: Tensor, S: Tensor) -> Tensor:
-    """A_n' S_p A_n for every row n and output p, [..., M, B] and [..., P, M, M] -> [..., B, P]; outputs in groups."""
+def explained_variances(A: Float[Tensor, "*a M B"], S: Float[Tensor, "*s P M M"]) -> Float[Tensor, "*out B P"]:
+    """A_n' S_p A_n for every row n and output p; outputs in groups."""
     rows = A.unsqueeze(-3)
     return torch.cat([(S_g @ rows).mul_(rows).sum(-2) for S_g in S.split(_group(A), -3)], -2).mT
 
 
 def _group(A: Tensor) -> int:
-    """Outputs that go together."""
+    """How many outputs are taken at a time."""
     limit = _GROUP_ELEMENTS_CUDA if A.is_cuda else _GROUP_ELEMENTS
     return max(1, limit // max(A.numel(), 1))
 
@@ -247,30 +268,133 @@ def _is_shared(matrix: Tensor, columns: Tensor) -> bool:
     return matrix.shape[-3] == 1 and columns.shape[-3] > 1
 
 
-def _merge(columns: Tensor) -> Tensor:
-    """[..., T, N, D] -> [..., 1, N, T D]."""
+def _merge(columns: Float[Tensor, "*batch T N D"]) -> Float[Tensor, "*batch 1 N TD"]:
+    """The columns of all samples in one matrix."""
     return columns.movedim(-3, -2).flatten(-2).unsqueeze(-3)
 
 
-def transpose_times(matrix: Tensor, columns: Tensor) -> Tensor:
-    """Matrix' columns for every sample, [..., T, B, D]."""
+def transpose_times(matrix: Float[Tensor, "*m M B"], columns: Float[Tensor, "*c M D"]) -> Float[Tensor, "*out B D"]:
+    """Matrix' columns for every sample."""
     if not _is_shared(matrix, columns):
         return matrix.mT @ columns
     product = matrix.mT @ _merge(columns)
     return product.squeeze(-3).unflatten(-1, (columns.shape[-3], columns.shape[-1])).movedim(-2, -3)
 
 
-def _times(matrix: Tensor, columns: Tensor) -> Tensor:
-    """Matrix columns for every sample, [..., T, M, D]."""
+def _times(matrix: Float[Tensor, "*m M B"], columns: Float[Tensor, "*c B D"]) -> Float[Tensor, "*out M D"]:
+    """Matrix columns for every sample."""
     return transpose_times(matrix.mT, columns)
 
 
-def _add_outer(base: Tensor, left: Tensor, right: Tensor) -> Tensor:
+def _add_outer(
+    base: Float[Tensor, "*base M B"], left: Float[Tensor, "*left M D"], right: Float[Tensor, "*right B D"]
+) -> Float[Tensor, "*base M B"]:
     """Sum of base and left right', summed over the samples that share one base; `base` may be overwritten."""
     if _is_shared(base, left):
         left, right = _merge(left), _merge(right)
-    # The compiler fuses the sum itself, and that of PyTorch 2.6 cannot ask for the layout on the way back.
+    # The compiler fuses the sum itself, and that of PyTorch 2.6 cannot ask for the layout in the backward pass.
     if torch.compiler.is_compiling() or base.shape[:-2] != left.shape[:-2] or not base.is_contiguous():
         return base + left @ right.mT
     base.flatten(0, -3).baddbmm_(left.flatten(0, -3), right.flatten(0, -3).mT)
     return base
+
+
+class FactorTimes(torch.autograd.Function):
+    """Y = L X: dY = L E X."""
+
+    @staticmethod
+    def forward(ctx: Context, E: Tensor, L: Tensor, X: Tensor) -> Tensor:
+        """L X."""
+        ctx.save_for_backward(L, X)
+        return L @ X
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Context, grad: Tensor) -> tuple[Tensor, None, Tensor]:
+        """Of E and X."""
+        L, X = ctx.saved_tensors
+        grad_X = L.mT @ grad
+        return (grad_X @ X.mT).sum_to_size(L.shape), None, grad_X.sum_to_size(X.shape)
+
+
+class FactorTransposeTimes(torch.autograd.Function):
+    """Y = L' X: dY = E' Y."""
+
+    @staticmethod
+    def forward(ctx: Context, E: Tensor, L: Tensor, X: Tensor) -> Tensor:
+        """L' X."""
+        Y = L.mT @ X
+        ctx.save_for_backward(L, Y)
+        ctx.shape = X.shape
+        return Y
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Context, grad: Tensor) -> tuple[Tensor, None, Tensor]:
+        """Of E and X."""
+        L, Y = ctx.saved_tensors
+        return (Y @ grad.mT).sum_to_size(L.shape), None, (L @ grad).sum_to_size(ctx.shape)
+
+
+class FactorSolve(torch.autograd.Function):
+    """Y = L^-1 X: dY = -E Y."""
+
+    @staticmethod
+    def forward(ctx: Context, E: Tensor, L_inv: Tensor, X: Tensor) -> Tensor:
+        """L^-1 X."""
+        Y = L_inv @ X
+        ctx.save_for_backward(L_inv, Y)
+        ctx.shape = X.shape
+        return Y
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Context, grad: Tensor) -> tuple[Tensor, None, Tensor]:
+        """Of E and X."""
+        L_inv, Y = ctx.saved_tensors
+        return -(grad @ Y.mT).sum_to_size(L_inv.shape), None, (L_inv.mT @ grad).sum_to_size(ctx.shape)
+
+
+class FactorLogDet(torch.autograd.Function):
+    """Sum of log L_ii: its gradient in E is the identity."""
+
+    @staticmethod
+    def forward(ctx: Context, E: Tensor, L: Tensor) -> Tensor:
+        """One number for each matrix."""
+        ctx.save_for_backward(L)
+        return log_diagonal(L)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Context, grad: Tensor) -> tuple[Tensor, None]:
+        """Of E."""
+        (L,) = ctx.saved_tensors
+        return grad[..., None, None] * torch.eye(L.shape[-1], dtype=grad.dtype, device=grad.device), None
+
+
+class InverseNorm(torch.autograd.Function):
+    """|L^-1|^2: d = -2 tr(L^-1 L^-T E')."""
+
+    @staticmethod
+    def forward(ctx: Context, E: Tensor, L_inv: Tensor) -> Tensor:
+        """One number for each matrix."""
+        ctx.save_for_backward(L_inv)
+        return L_inv.square().sum((-2, -1))
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Context, grad: Tensor) -> tuple[Tensor, None]:
+        """Of E."""
+        (L_inv,) = ctx.saved_tensors
+        return (-2.0 * grad)[..., None, None] * (L_inv @ L_inv.mT), None
+
+
+def log_diagonal(L: Float[Tensor, "*batch M M"]) -> Float[Tensor, "*batch"]:
+    """Sum of log |L_ii|: half the log determinant of L L'. The sign of the diagonal is free."""
+    return L.diagonal(dim1=-2, dim2=-1).abs().log().sum(-1)
+
+
+def inverse_triangular(L: Float[Tensor, "*batch M M"]) -> Float[Tensor, "*batch M M"]:
+    """L^-1 of a lower-triangular L."""
+    eye = torch.eye(L.shape[-1], dtype=L.dtype, device=L.device)
+    return torch.linalg.solve_triangular(L, eye.expand_as(L), upper=False)

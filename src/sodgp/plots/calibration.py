@@ -1,8 +1,8 @@
-"""Whether intervals hold what they promise."""
+"""Calibration: coverage of the predictive intervals, and the histogram of the PIT."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.stats import binom
@@ -14,7 +14,6 @@ from sodgp.system.arrays import FloatArray
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-
 _SIMULATIONS = 1000
 _CHANCE = "95 % range of chance"
 
@@ -22,31 +21,24 @@ _CHANCE = "95 % range of chance"
 def plot_coverage(evaluation: Evaluation, target: int = 0, *, ax: Axes | None = None) -> Axes:
     """Share of the observations inside central intervals of every level.
 
-    Below the diagonal the model is too sure of itself, above it its intervals are wider than they need be. The band
-    holds 95 % of the curves that a perfect model would have by chance, each as a whole.
+    Below the diagonal the model is overconfident, above it its intervals are wider than they need be. The band holds
+    95 % of the whole curves that a perfect model would have by chance.
 
     Parameters
     ----------
     evaluation : sodgp.evaluation.scores.Evaluation
-    target : int
-        Column of the targets.
-    ax : Axes or None
-        None takes the current one.
-
-    Returns
-    -------
-    Axes
+    target : int, column of the targets
+    ax : Axes, default=the current one
 
     Examples
     --------
     >>> from matplotlib.figure import Figure
     >>> from sodgp import DeepGPRegressor
-    >>> x = np.linspace(-1, 1, 30)
-    >>> model = DeepGPRegressor(n_layers=1, max_iter=5, random_state=0).fit(x[:, None], np.sign(x))
-    >>> from sodgp.evaluation.scores import evaluate
-    >>> evaluation = evaluate(model, x[:, None], np.sign(x))
-    >>> plot_coverage(evaluation, ax=Figure().subplots()).get_xlabel() != ""
-    True
+    >>> from sodgp.evaluation import evaluate
+    >>> X = np.linspace(-1, 1, 30)[:, None]
+    >>> evaluation = evaluate(DeepGPRegressor(max_iter=5, random_state=0).fit(X, X[:, 0]), X, X[:, 0])
+    >>> plot_coverage(evaluation, ax=Figure().subplots()).get_xlabel()
+    'level of the interval (%)'
     """
     ax = axes_or_current(ax)
     levels, count = np.linspace(0.01, 0.99, 99), len(evaluation)
@@ -56,30 +48,19 @@ def plot_coverage(evaluation: Evaluation, target: int = 0, *, ax: Axes | None = 
     ax.plot([0, 100], [0, 100], color=GREY, linewidth=1.0, linestyle="--", zorder=1, label="perfect")
     ax.plot(100 * levels, found, color=MEAN, linewidth=2, zorder=3, label=plain(evaluation.targets[target], 18))
     wrong = (found < low) | (found > high)
-    marks: dict[str, Any] = {"marker": "s", "markersize": 3.5, "linestyle": "", "color": ALARM, "zorder": 4}
     if wrong.any():
-        ax.plot(100 * levels[wrong], found[wrong], label="beyond chance", **marks)
+        ax.plot(100 * levels[wrong], found[wrong], "s", markersize=3.5, color=ALARM, zorder=4, label="beyond chance")
     ax.set(xlim=(0, 100), ylim=(0, 100), xlabel="level of the interval (%)", ylabel="observations inside (%)")
     ax.set_aspect("equal")
     return tidy(ax)
 
 
 def chance_band(levels: FloatArray, count: int) -> tuple[FloatArray, FloatArray]:
-    """Band that holds 95 % of the coverage curves of a perfect model on `count` rows, each as a whole.
+    """Band that holds 95 % of the whole coverage curves of a perfect model on `count` rows.
 
-    Every level has a binomial interval of one and the same probability, which is found by simulation: intervals of 95 %
-    at each level would lose a third of the curves somewhere.
-
-    Parameters
-    ----------
-    levels : ndarray of shape [L]
-        Ascending, between 0 and 1.
-    count : int
-
-    Returns
-    -------
-    low, high : ndarray of shape [L]
-        Shares.
+    All levels have binomial intervals of the same probability, which is found by simulation: with 95 % at each level a
+    third of the curves would leave the band somewhere.
+    Low and high shares have the shape of `levels`, which ascend between 0 and 1.
     """
     steps = np.diff(np.concatenate([[0.0], levels, [1.0]]))
     curves = np.random.default_rng(0).multinomial(count, steps, size=_SIMULATIONS)[:, :-1].cumsum(1)
@@ -96,27 +77,20 @@ def plot_pit(evaluation: Evaluation, target: int = 0, *, bins: int | None = None
     Parameters
     ----------
     evaluation : sodgp.evaluation.scores.Evaluation
-    target : int
-        Column of the targets.
+    target : int, column of the targets
     bins : int or None
         None takes 5 to 20, by the number of rows.
-    ax : Axes or None
-        None takes the current one.
-
-    Returns
-    -------
-    Axes
+    ax : Axes, default=the current one
 
     Examples
     --------
     >>> from matplotlib.figure import Figure
     >>> from sodgp import DeepGPRegressor
-    >>> x = np.linspace(-1, 1, 30)
-    >>> model = DeepGPRegressor(n_layers=1, max_iter=5, random_state=0).fit(x[:, None], np.sign(x))
-    >>> from sodgp.evaluation.scores import evaluate
-    >>> evaluation = evaluate(model, x[:, None], np.sign(x))
-    >>> plot_pit(evaluation, ax=Figure().subplots()).get_xlabel() != ""
-    True
+    >>> from sodgp.evaluation import evaluate
+    >>> X = np.linspace(-1, 1, 30)[:, None]
+    >>> evaluation = evaluate(DeepGPRegressor(max_iter=5, random_state=0).fit(X, X[:, 0]), X, X[:, 0])
+    >>> len(plot_pit(evaluation, bins=8, ax=Figure().subplots()).patches)
+    8
     """
     ax = axes_or_current(ax)
     count = len(evaluation)
@@ -124,11 +98,9 @@ def plot_pit(evaluation: Evaluation, target: int = 0, *, bins: int | None = None
     heights, edges = np.histogram(evaluation.pit[:, target], bins=bins, range=(0, 1))
     low, high = (binom.ppf(tail, count, 1 / bins) * bins / count for tail in (0.025, 0.975))
     shares = heights * bins / count
-    bars: dict[str, Any] = {"color": SKY, "edgecolor": "white", "linewidth": 1.2, "zorder": 2}
-    ax.bar(edges[:-1], shares, width=1 / bins, align="edge", **bars)
+    ax.bar(edges[:-1], shares, 1 / bins, align="edge", color=SKY, edgecolor="white", linewidth=1.2, zorder=2)
     ax.axhline(1, color=MEAN, linewidth=1.2, linestyle="--", zorder=3, label="perfect")
-    for end in (low, high):
-        label = f"{_CHANCE}, each bin" if end == low else None
+    for end, label in ((low, f"{_CHANCE}, each bin"), (high, None)):
         ax.axhline(end, color=MEAN, linewidth=1.2, linestyle=":", zorder=3, label=label)
     ax.set(xlim=(0, 1), ylim=(0, 1.35 * max(high, shares.max())))
     ax.set(xlabel=f"cdf at the observed {plain(evaluation.targets[target], 20)}", ylabel="density of rows")

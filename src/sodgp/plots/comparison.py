@@ -35,41 +35,33 @@ def plot_comparison(
 ) -> Axes:
     """One score of several models, with 95 % bootstrap intervals; the best is filled.
 
-    The models meet the same rows, so two intervals that overlap may still belong to models that differ for sure.
+    All models predict the same rows, so two models whose intervals overlap may still differ significantly.
 
     Parameters
     ----------
     evaluations : dict of str to Evaluation
-        Name of a model -> what `sodgp.evaluation.scores.evaluate` says of it.
+        Of `sodgp.evaluation.evaluate`, by the name of the model.
     metric : str
         ``"nlpp"``, ``"rmse"``, ``"mae"``, ``"crps"``, ``"r2"`` or ``"coverage_90"``.
-    target : int
-        Column of the targets.
-    unit : str
-        Of the target, for the label.
+    target : int, column of the targets
+    unit : str, of the target
     n_bootstrap : int
         Resamples; 0 for no intervals.
-    ax : Axes or None
-        None takes the current one.
-
-    Returns
-    -------
-    Axes
+    ax : Axes, default=the current one
 
     Raises
     ------
     InputError
-        No model, an unknown score, or models that met different rows.
+        No model, an unknown score, or models evaluated on different rows.
 
     Examples
     --------
     >>> import numpy as np
     >>> from matplotlib.figure import Figure
     >>> from sodgp import DeepGPRegressor
-    >>> x = np.linspace(-1, 1, 30)
-    >>> model = DeepGPRegressor(n_layers=1, max_iter=5, random_state=0).fit(x[:, None], np.sign(x))
-    >>> from sodgp.evaluation.scores import evaluate
-    >>> evaluation = evaluate(model, x[:, None], np.sign(x))
+    >>> from sodgp.evaluation import evaluate
+    >>> X = np.linspace(-1, 1, 30)[:, None]
+    >>> evaluation = evaluate(DeepGPRegressor(max_iter=5, random_state=0).fit(X, X[:, 0]), X, X[:, 0])
     >>> ax = plot_comparison({"one": evaluation, "two": evaluation}, "rmse", ax=Figure().subplots())
     >>> [label.get_text() for label in ax.get_yticklabels()]
     ['one', 'two']
@@ -86,10 +78,8 @@ def plot_comparison(
     best = _best(metric, scores)
     for place, score in enumerate(scores):
         ax.hlines(place, score.low, score.high, color=GREY, linewidth=1.6, zorder=2)
-        fill = MEAN if place == best else "white"
-        ax.plot(
-            score.value, place, "o", markersize=8, mfc=fill, mec=MEAN if place == best else POINT, mew=1.6, zorder=3
-        )
+        fill, edge = (MEAN, MEAN) if place == best else ("white", POINT)
+        ax.plot(score.value, place, "o", markersize=8, mfc=fill, mec=edge, mew=1.6, zorder=3)
     if metric == "coverage_90":
         ax.axvline(0.9, color=GREY, linestyle="--", linewidth=1.0, zorder=1)
     ax.set_yticks(range(len(scores)), [plain(name, 28) for name in evaluations])

@@ -1,15 +1,15 @@
-"""Fits with one input: mean, the bands of f and of y, data, subset and drawn functions."""
+"""Fits over one input: mean, the bands of f and of y, data, subset and drawn functions."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from sodgp.errors import InputError
-from sodgp.estimator.describe import feature_names, n_training_rows, target_names
-from sodgp.plots.inputs import subset_inputs, subset_labels, with_names
+from sodgp.estimator.describe import n_training_rows, target_names
+from sodgp.plots.inputs import line_name, subset_inputs, subset_labels, with_names
 from sodgp.plots.style import ALARM, BAND_F, BAND_Y, DRAW, MEAN, axes_or_current, tidy, with_unit
 from sodgp.system.arrays import FloatArray
 
@@ -29,7 +29,7 @@ def plot_fit(
     units: tuple[str, str] = ("", ""),
     ax: Axes | None = None,
 ) -> Axes:
-    """Mean and central bands of f and of y over one input, with the data and the subset's points.
+    """Mean and central bands of f and of y over one input, with the data and the subset.
 
     Parameters
     ----------
@@ -38,25 +38,16 @@ def plot_fit(
     x : array of shape [N]
         Where to draw, ascending.
     data : (X, y) or None
-        Rows to show, of the training data or others. With them the rows of the model's subset get a ring each, where
-        it is not all of the training data.
-    level : float
-        Probability of the bands.
-    n_functions : int
-        Functions drawn from the posterior, to show what the band of f is made of.
-    units : (str, str)
-        Of the input and of the target, for the labels.
-    ax : Axes or None
-        None takes the current one.
-
-    Returns
-    -------
-    Axes
+        Rows to show, of the training data or others. Rings then mark the subset, unless it is all training rows.
+    level : float, probability of the bands
+    n_functions : int, drawn from the posterior
+    units : (str, str), of the input and the target
+    ax : Axes, default=the current one
 
     Raises
     ------
     InputError
-        The model has not one input and one target, or `x` fewer than two points.
+        The model has several inputs or targets, or `x` fewer than two points.
 
     Examples
     --------
@@ -71,11 +62,11 @@ def plot_fit(
     x = line(model, x)
     rows = with_names(model, x[:, None])
     y_dist, f_dist = (model.predict_distribution(rows, latent=latent) for latent in (False, True))
-    per_cent = f"{100 * level:g} %"
-    ax.fill_between(x, *y_dist.interval(level), color=BAND_Y, linewidth=0, label=f"{per_cent} band of y (with noise)")
-    ax.fill_between(
-        x, *f_dist.interval(level), color=BAND_F, alpha=0.55, linewidth=0, label=f"{per_cent} band of f (function)"
-    )
+    name = f"{100 * level:g} % band"
+    low, high = y_dist.interval(level)
+    ax.fill_between(x, low, high, color=BAND_Y, linewidth=0, label=f"{name} of y (with noise)")
+    low, high = f_dist.interval(level)
+    ax.fill_between(x, low, high, color=BAND_F, alpha=0.55, linewidth=0, label=f"{name} of f (function)")
     ax.plot(x, y_dist.mean, color=MEAN, linewidth=1.6, label="mean", zorder=3)
     if data is not None:
         X, y = (np.asarray(values, dtype=np.float64).reshape(-1) for values in data)
@@ -84,8 +75,7 @@ def plot_fit(
     if n_functions:
         plot_functions(model, x, n_samples=n_functions, ax=ax)
     ax.set_xlim(x[0], x[-1])
-    name = "x" if not hasattr(model, "feature_names_in_") else feature_names(model)[0]
-    ax.set(xlabel=with_unit(name, units[0]), ylabel=with_unit(target_names(model)[0], units[1]))
+    ax.set(xlabel=with_unit(line_name(model), units[0]), ylabel=with_unit(target_names(model)[0], units[1]))
     return tidy(ax, grid="")
 
 
@@ -99,14 +89,9 @@ def plot_functions(
     model : DeepGPRegressor
     x : array of shape [N]
         At most 1,000 points.
-    n_samples : int
-        Number of functions.
+    n_samples : int, number of functions
     random_state : int
-    ax : Axes or None
-
-    Returns
-    -------
-    Axes
+    ax : Axes, default=the current one
 
     Examples
     --------
@@ -126,18 +111,18 @@ def plot_functions(
     return ax
 
 
-def _rings(ax: Any, model: DeepGPRegressor) -> None:
-    """Rings at the rows of the subset, which the model keeps itself: the data that are shown may be others."""
-    if not model._method.uses_subset:
+def _rings(ax: Axes, model: DeepGPRegressor) -> None:
+    """Rings at the rows of the subset, which the model keeps: other data may be shown."""
+    if not model.inference_.uses_subset:
         return
     inputs, labels = subset_inputs(model)[:, 0], subset_labels(model)[:, 0]
     if len(inputs) < n_training_rows(model):
-        ring: dict[str, Any] = {"mfc": "none", "mec": ALARM, "mew": 1.2, "markersize": 7, "zorder": 4}
-        ax.plot(inputs, labels, "o", label=f"subset S ({len(inputs)})", **ring)
+        label = f"subset S ({len(inputs)})"
+        ax.plot(inputs, labels, "o", mfc="none", mec=ALARM, mew=1.2, markersize=7, zorder=4, label=label)
 
 
 def line(model: DeepGPRegressor, x: ArrayLike) -> FloatArray:
-    """Points of a line over the input of a model with one input and one target, checked."""
+    """Points of a line, checked, over the input of a model with one input and one target."""
     if model.n_features_in_ != 1 or model.model_.n_outputs != 1:
         raise InputError(
             f"this picture needs one input and one target; the model has {model.n_features_in_} and"

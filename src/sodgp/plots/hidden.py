@@ -1,27 +1,25 @@
-"""What hidden layers make of their inputs: curves over one input, warped grids over two."""
+"""Hidden layers as functions of the inputs: curves over one input, warped grids over two."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
-import torch
 from numpy.typing import ArrayLike
 
 from sodgp.errors import InputError
 from sodgp.estimator.describe import feature_names
-from sodgp.layers.contract import Points
-from sodgp.linalg.draws import SharedDraws
-from sodgp.plots.inputs import with_names
+from sodgp.estimator.predict import PredictionOptions, hidden_rows
+from sodgp.plots.inputs import line_name, with_names
 from sodgp.plots.style import DRAW, MEAN, POINT, axes_or_current, tidy, with_unit
 from sodgp.system.arrays import FloatArray
-from sodgp.system.torch_state import cpu_threads
+from sodgp.system.validation import check_predict_data
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from pandas import DataFrame
 
     from sodgp.estimator.regressor import DeepGPRegressor
-
 
 # Points on a line of the grid: enough for a smooth bend.
 _LINE_POINTS = 120
@@ -38,32 +36,23 @@ def plot_hidden(
     unit: str = "",
     ax: Axes | None = None,
 ) -> Axes:
-    """Draws of one output of a hidden layer over one input, as the model's predictions use them: how it bends it.
+    """Draws of one output of a hidden layer over one input, as the model's predictions use them.
 
     Parameters
     ----------
     model : DeepGPRegressor
         With one input and at least ``layer + 1`` layers; of several members the first is shown.
     x : array of shape [N]
-    layer : int
-        Hidden layer, from 1.
-    output : int
-        Output of the layer, from 0.
-    n_samples : int
-        Number of draws.
-    unit : str
-        Of the input, for the label.
-    ax : Axes or None
-        None takes the current one.
-
-    Returns
-    -------
-    Axes
+    layer : int, hidden layer from 1
+    output : int, of the layer, from 0
+    n_samples : int, number of draws
+    unit : str, of the input
+    ax : Axes, default=the current one
 
     Raises
     ------
     InputError
-        The model has no such hidden layer or output, or not one input.
+        The model has no such hidden layer or output, or several inputs.
 
     Examples
     --------
@@ -71,8 +60,8 @@ def plot_hidden(
     >>> from sodgp import DeepGPRegressor
     >>> x = np.linspace(-1, 1, 30)
     >>> model = DeepGPRegressor(max_iter=5, random_state=0).fit(x[:, None], np.sign(x))
-    >>> len(plot_hidden(model, x, layer=1, n_samples=4, ax=Figure().subplots()).lines) >= 4
-    True
+    >>> len(plot_hidden(model, x, layer=1, n_samples=4, ax=Figure().subplots()).lines)
+    4
     """
     ax = axes_or_current(ax)
     if model.n_features_in_ != 1:
@@ -83,8 +72,7 @@ def plot_hidden(
     values = _output(hidden_draws(model, with_names(model, x[:, None]), layer, n_samples), output)
     ax.plot(x, values.T, color=MEAN, linewidth=0.8, alpha=0.35)
     ax.set_xlim(x[0], x[-1])
-    name = "x" if not hasattr(model, "feature_names_in_") else feature_names(model)[0]
-    ax.set(xlabel=with_unit(name, unit), ylabel=f"z{output + 1} of layer {layer} (scaled)")
+    ax.set(xlabel=with_unit(line_name(model), unit), ylabel=f"z{output + 1} of layer {layer} (scaled)")
     return tidy(ax, grid="y")
 
 
@@ -107,23 +95,16 @@ def plot_warp(
     ----------
     model : DeepGPRegressor
         With at least two inputs and ``layer + 1`` layers; of several members the first is shown.
-    layer : int
-        Hidden layer, from 1.
+    layer : int, hidden layer from 1
     X : array of shape [N, D] or None
         The grid spans the range of these rows; None takes two standard deviations about the training mean.
     inputs : (int, int)
         Columns that the grid spans.
     outputs : (int, int) or None
-        Outputs of the layer, from 0, on the axes; None takes those of the numbers of `inputs` where the layer's mean is
-        the identity, and so starts from these inputs, else the first two.
-    n_samples : int
-        Draws that are averaged.
-    ax : Axes or None
-        None takes the current one.
-
-    Returns
-    -------
-    Axes
+        Outputs of the layer, from 0, on the axes; None takes those numbered as `inputs` where the layer's mean is the
+        identity, else the first two.
+    n_samples : int, draws that are averaged
+    ax : Axes, default=the current one
 
     Raises
     ------
@@ -136,8 +117,8 @@ def plot_warp(
     >>> from sodgp import DeepGPRegressor
     >>> X = np.random.default_rng(0).uniform(-1, 1, size=(30, 2))
     >>> model = DeepGPRegressor(max_iter=5, random_state=0).fit(X, np.sign(X[:, 0]))
-    >>> plot_warp(model, 1, X=X, n_samples=3, ax=Figure().subplots()).get_xlabel() != ""
-    True
+    >>> plot_warp(model, 1, X=X, n_samples=3, ax=Figure().subplots()).get_xlabel()
+    'z1 of layer 1 (scaled)'
     """
     if model.n_features_in_ < 2:
         raise InputError("plot_warp needs a model with at least two inputs; see plot_hidden for one.")
@@ -178,10 +159,8 @@ def hidden_draws(model: DeepGPRegressor, X: ArrayLike, layer: int, n_samples: in
     model : DeepGPRegressor
         Fitted; of several members the first is shown.
     X : array of shape [N, D]
-    layer : int
-        Hidden layer, from 1.
-    n_samples : int
-        Draws T.
+    layer : int, hidden layer from 1
+    n_samples : int, draws T
 
     Returns
     -------
@@ -201,22 +180,8 @@ def hidden_draws(model: DeepGPRegressor, X: ArrayLike, layer: int, n_samples: in
     (4, 30, 1)
     """
     _width(model, layer)
-    hidden = list(model.model_.layers)[:-1]
-    rows = model._scaled_rows(X)
-    draws = SharedDraws(model._predict_seed, n_samples, dtype=rows.dtype, device=rows.device)
-    points = Points(model._anchors(rows)[0], rows.unsqueeze(0))
-    coupling = getattr(model._method, "row_coupling", "marginal")
-    with torch.no_grad(), cpu_threads(model.n_threads):
-        for stage in hidden[:layer]:
-            posterior = getattr(stage, "posterior_draws", None)
-            if posterior is None:
-                points, _ = stage.propagate(points, draws, coupling)
-            else:
-                # A sampled model: every draw has its own u, evenly spaced over those that were kept.
-                chosen = torch.arange(n_samples, device=rows.device) * len(posterior) // n_samples
-                points = stage.propagate_given(points, draws, "marginal", posterior[chosen])
-    values: FloatArray = points.rest.double().cpu().numpy()
-    return np.broadcast_to(values, (n_samples, *values.shape[1:]))
+    options = PredictionOptions(n_samples, n_threads=model.n_threads)
+    return hidden_rows(model.fitted_, check_predict_data(model, X), options, layer)
 
 
 def _width(model: DeepGPRegressor, layer: int) -> int:
@@ -244,7 +209,7 @@ def _ends(model: DeepGPRegressor, X: ArrayLike | None) -> FloatArray:
     if X is not None:
         values = np.asarray(X, dtype=np.float64)
         return np.stack([values.min(0), values.max(0)])
-    mean, scale = model._x_scaler.mean_, model._x_scaler.scale_
+    mean, scale = model.fitted_.x_scaler.mean_, model.fitted_.x_scaler.scale_
     return np.stack([mean - 2 * scale, mean + 2 * scale])
 
 
@@ -254,17 +219,17 @@ def _between(ends: FloatArray, column: int, share: FloatArray) -> FloatArray:
     return values
 
 
-def _rows(model: DeepGPRegressor, columns: dict[int, FloatArray]) -> Any:
-    """Rows at the training mean but for some columns, with the model's names where it has any."""
+def _rows(model: DeepGPRegressor, columns: dict[int, FloatArray]) -> FloatArray | DataFrame:
+    """Rows at the training mean except in `columns`, with the model's names if it has any."""
     count = len(next(iter(columns.values())))
-    rows = np.tile(model._x_scaler.mean_, (count, 1))
+    rows = np.tile(model.fitted_.x_scaler.mean_, (count, 1))
     for column, values in columns.items():
         rows[:, column] = values
     return with_names(model, rows)
 
 
 def _level_lines(
-    ax: Any, model: DeepGPRegressor, layer: int, ends: FloatArray, inputs: tuple[int, int], n_samples: int
+    ax: Axes, model: DeepGPRegressor, layer: int, ends: FloatArray, inputs: tuple[int, int], n_samples: int
 ) -> None:
     share = np.linspace(0, 1, 60)
     across, up = np.meshgrid(_between(ends, inputs[0], share), _between(ends, inputs[1], share))

@@ -1,8 +1,8 @@
-"""The course of training: the bound and the terms it is made of."""
+"""The course of training: the bound and its terms."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from sodgp.estimator.regressor import DeepGPRegressor
     from sodgp.training.history import History
 
-# The first iterations say little and would flatten all the rest.
+# The first iterations would flatten all the rest.
 _SHOWN_FROM = 0.1
 _NAMES = {
     "rest": "fit of the rest",
@@ -30,10 +30,10 @@ _DASHES = ("-", "--", "-.", ":")
 
 
 def plot_history(model: DeepGPRegressor | History, *, terms: bool = True, ax: Axes | None = None) -> Axes:
-    """What is maximised over the iterations, and its terms: fits to the data and negative KLs, which add up to it.
+    """The bound over the iterations, and its terms: fits to the data and negative KLs, which add up to it.
 
-    It is called the bound, unless a model says that it was trained on the predictive density. Dotted lines mark
-    where the subset was chosen anew. The axis leaves out how the first tenth of the run looked, and lone spikes below.
+    A model that was trained on the predictive density has an objective in its place. Dotted lines mark where the
+    subset was chosen anew. The axis is scaled without the first tenth of the run and lone spikes.
 
     Parameters
     ----------
@@ -41,12 +41,7 @@ def plot_history(model: DeepGPRegressor | History, *, terms: bool = True, ax: Ax
         Fitted, or its ``history_``; of several members, that of the first.
     terms : bool
         Also draw the terms.
-    ax : Axes or None
-        None takes the current one.
-
-    Returns
-    -------
-    Axes
+    ax : Axes, default=the current one
 
     Raises
     ------
@@ -61,25 +56,25 @@ def plot_history(model: DeepGPRegressor | History, *, terms: bool = True, ax: Ax
     >>> [line.get_label() for line in plot_history(history, ax=Figure().subplots()).lines]
     ['bound', 'fit of the rest', '−KL, last layer']
     """
-    history: Any = getattr(model, "history_", model)
+    history = getattr(model, "history_", model)
     if not hasattr(history, "iteration"):
-        raise InputError("plot_history takes a fitted DeepGPRegressor, such as one of an ensemble's members_.")
+        raise InputError("plot_history takes a fitted DeepGPRegressor, or its history_.")
     if not history.iteration:
         raise InputError("the history is empty: no iteration was logged.")
     ax = axes_or_current(ax)
     iterations = np.asarray(history.iteration)
-    name = "objective" if getattr(getattr(model, "_method", None), "predictive_weight", 0.0) else "bound"
+    name = "bound" if getattr(model, "objective_", "bound") == "bound" else "objective"
     ax.plot(iterations, history.bound, color=MEAN, linewidth=2.2, label=name, zorder=4)
     shown = [np.asarray(history.bound)]
     if terms:
         for number, (name, values) in enumerate(history.terms.items()):
-            style: dict[str, Any] = {"color": CYCLE[number % len(CYCLE)], "linestyle": _DASHES[number % len(_DASHES)]}
-            ax.plot(iterations, values, linewidth=1.3, label=_label(name), zorder=3, **style)
+            colour, dashes = CYCLE[number % len(CYCLE)], _DASHES[number % len(_DASHES)]
+            ax.plot(iterations, values, dashes, color=colour, linewidth=1.3, zorder=3, label=_label(name))
             shown.append(np.asarray(values))
     for entry in history.reselections:
         ax.axvline(entry["iteration"], color=GREY, linewidth=0.8, linestyle=":", zorder=1)
     late = [values[iterations >= _SHOWN_FROM * iterations[-1]] for values in shown]
-    # A single bad batch draws a deep spike; it may leave the picture.
+    # The deep spike of a single bad batch may leave the picture.
     low, high = min(np.quantile(values, 0.1) for values in late), max(values.max() for values in late)
     margin = 0.08 * (high - low) or 1.0
     ax.set_ylim(low - margin, high + margin)

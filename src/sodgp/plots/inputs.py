@@ -1,8 +1,8 @@
-"""Pictures of the input space: where the subset is, and which inputs matter to a layer."""
+"""The input space: where the subset is, and which inputs matter to a layer."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 import torch
@@ -11,12 +11,14 @@ from numpy.typing import ArrayLike
 
 from sodgp.errors import InputError
 from sodgp.estimator.describe import feature_names
+from sodgp.layers.inducing import InducingLayer
 from sodgp.plots.style import ALARM, GREY, POINT, axes_or_current, dots, plain, tidy
 from sodgp.system.arrays import FloatArray
 from sodgp.system.validation import check_predict_data
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from pandas import DataFrame
 
     from sodgp.estimator.regressor import DeepGPRegressor
 
@@ -38,12 +40,7 @@ def plot_subset(
         Rows to show behind it, such as the training data.
     inputs : (int, int) or None
         Columns; None takes the two that layer 1's kernel finds most relevant, or the first two.
-    ax : Axes or None
-        None takes the current one.
-
-    Returns
-    -------
-    Axes
+    ax : Axes, default=the current one
 
     Examples
     --------
@@ -51,53 +48,45 @@ def plot_subset(
     >>> from sodgp import DeepGPRegressor
     >>> X = np.random.default_rng(0).uniform(-1, 1, size=(30, 2))
     >>> model = DeepGPRegressor(max_iter=5, random_state=0).fit(X, np.sign(X[:, 0]))
-    >>> plot_subset(model, X, ax=Figure().subplots()).get_xlabel() != ""
-    True
+    >>> plot_subset(model, X, inputs=(0, 1), ax=Figure().subplots()).get_xlabel()
+    'x0'
     """
     ax = axes_or_current(ax)
     chosen, names = subset_inputs(model), feature_names(model)
     # Columns with names must be those of the fit; an array is taken as it is.
     rows = check_predict_data(model, X) if hasattr(X, "columns") else None if X is None else np.asarray(X, np.float64)
-    what = "subset S" if model._method.uses_subset else "inducing inputs"
+    what = "subset S" if model.inference_.uses_subset else "inducing inputs"
     label = f"{what} ({len(chosen):,})"
     if model.n_features_in_ == 1:
         return _over_one_input(ax, chosen[:, 0], None if rows is None else rows[:, 0], label, names[0])
     first, second = _most_relevant(model) if inputs is None else inputs
     if rows is not None:
-        label_rows, look = f"rows ({len(rows):,})", dots(len(rows))
-        ax.plot(rows[:, first], rows[:, second], marker="o", color="0.6", label=label_rows, zorder=2, **look)
-    ring: dict[str, Any] = {"marker": "o", "mfc": "none", "mec": ALARM, "mew": 1.3, "markersize": 6.5}
-    ax.plot(chosen[:, first], chosen[:, second], linestyle="", label=label, zorder=3, **ring)
+        name = f"rows ({len(rows):,})"
+        ax.plot(rows[:, first], rows[:, second], color="0.6", zorder=2, label=name, **dots(len(rows)))
+    x, y = chosen[:, first], chosen[:, second]
+    ax.plot(x, y, "o", mfc="none", mec=ALARM, mew=1.3, markersize=6.5, zorder=3, label=label)
     ax.set(xlabel=plain(names[first]), ylabel=plain(names[second]))
     return tidy(ax)
 
 
 def plot_relevance(model: DeepGPRegressor, layer: int = 1, *, most: int = 15, ax: Axes | None = None) -> Axes:
-    """How fast a layer's GP changes along each of its inputs: inverse lengthscales (ARD), longest bar first.
+    """Inverse lengthscales (ARD) of a layer's inputs, longest bar first: how fast its GP changes along each.
 
-    Inputs of layer 1 are those of the data, in standard deviations; of layer l > 1 the outputs of layer l - 1. Where
-    hidden means are linear, inputs also pass to the next layer unchanged: a short bar in layer 1 alone does not make an
-    input useless.
+    Inputs of layer 1 are those of the data, in standard deviations; of layer l > 1 the outputs of layer l - 1. Linear
+    hidden means also pass inputs to the next layer: a short bar in layer 1 alone does not make an input useless.
 
     Parameters
     ----------
     model : DeepGPRegressor
         Fitted; of several members the first is shown.
-    layer : int
-        GP layer, from 1; the last one included.
-    most : int
-        Bars at most.
-    ax : Axes or None
-        None takes the current one.
-
-    Returns
-    -------
-    Axes
+    layer : int, GP layer from 1
+    most : int, bars at most
+    ax : Axes, default=the current one
 
     Raises
     ------
     InputError
-        There is no such layer, or its kernel has not one lengthscale for each input.
+        There is no such layer, or its kernel has no lengthscale for each input.
 
     Examples
     --------
@@ -129,8 +118,7 @@ def relevance(model: DeepGPRegressor, layer: int = 1) -> FloatArray:
     ----------
     model : DeepGPRegressor
         Fitted; of several members the first is shown.
-    layer : int
-        GP layer, from 1.
+    layer : int, GP layer from 1
 
     Returns
     -------
@@ -139,7 +127,7 @@ def relevance(model: DeepGPRegressor, layer: int = 1) -> FloatArray:
     Raises
     ------
     InputError
-        There is no such layer, or its kernel has not one lengthscale for each input.
+        There is no such layer, or its kernel has no lengthscale for each input.
 
     Examples
     --------
@@ -165,26 +153,35 @@ def relevance(model: DeepGPRegressor, layer: int = 1) -> FloatArray:
             f"the kernel of layer {layer} has no lengthscale for each of its {width} inputs, so it cannot tell them"
             " apart; use kernel='rbf' or another without -iso."
         )
-    # Outputs with kernels of their own count alike.
+    # Where every output has its own kernel, all count alike.
     values: FloatArray = torch.stack([(lengthscales**-2).mean(0) for lengthscales in found]).sum(0).sqrt().numpy()
     return values
 
 
 def subset_inputs(model: DeepGPRegressor) -> FloatArray:
-    """Inputs of the subset, or inducing inputs of layer 1, [M, D], in original units."""
-    scaled = model._X_s[0] if model._method.uses_subset else model.model_.layers[0].inducing_inputs
-    values: FloatArray = model._x_scaler.inverse_transform(scaled.detach().double().cpu().numpy())
+    """Inputs of the subset, or else the inducing inputs of layer 1, [M, D], in original units."""
+    scaled = (
+        model.fitted_.X_s[0]
+        if model.inference_.uses_subset
+        else cast(InducingLayer, model.model_.layers[0]).inducing_inputs
+    )
+    values: FloatArray = model.fitted_.x_scaler.inverse_transform(scaled.detach().double().cpu().numpy())
     return values
 
 
 def subset_labels(model: DeepGPRegressor) -> FloatArray:
-    """Targets of the rows of `subset_inputs`, [M, P], in original units; of a method with a subset only."""
-    values: FloatArray = model._y_scaler.inverse_transform(model._y_s[0].detach().double().cpu().numpy())
+    """Targets of the subset, [M, P], in original units; only for a method with a subset."""
+    values: FloatArray = model.fitted_.y_scaler.inverse_transform(model.fitted_.y_s[0].detach().double().cpu().numpy())
     return values
 
 
-def with_names(model: DeepGPRegressor, rows: FloatArray) -> Any:
-    """Rows as a frame with the model's column names where it was fitted with such, as scikit-learn asks for."""
+def line_name(model: DeepGPRegressor) -> str:
+    """Name of the one input; ``x`` where the model was fitted without names."""
+    return feature_names(model)[0] if hasattr(model, "feature_names_in_") else "x"
+
+
+def with_names(model: DeepGPRegressor, rows: FloatArray) -> FloatArray | DataFrame:
+    """Rows as a frame, which scikit-learn asks for where the model was fitted with column names."""
     if not hasattr(model, "feature_names_in_"):
         return rows
     try:
@@ -202,15 +199,16 @@ def _most_relevant(model: DeepGPRegressor) -> tuple[int, int]:
     return int(first), int(second)
 
 
-def _over_one_input(ax: Any, chosen: FloatArray, rows: FloatArray | None, label: str, name: str) -> Any:
+def _over_one_input(ax: Axes, chosen: FloatArray, rows: FloatArray | None, label: str, name: str) -> Axes:
     """A histogram of the rows above ticks of the subset."""
-    if rows is not None:
+    height = 0.06
+    if rows is None:
+        ax.set_yticks([])
+    else:
         bins = int(np.clip(len(rows) // 10, 5, 30))
         ax.hist(rows, bins=bins, color="0.8", edgecolor="white", label=f"rows ({len(rows):,})", zorder=2)
         ax.set_ylabel("rows")
-    else:
-        ax.set_yticks([])
-    height = 0.06 * (ax.get_ylim()[1] if rows is not None else 1.0)
+        height *= ax.get_ylim()[1]
     ax.vlines(chosen, 0, height, color=ALARM, linewidth=1.4, label=label, zorder=3)
     ax.axhline(0, color=GREY, linewidth=0.8)
     ax.set(xlabel=plain(name), ylim=(0, None))

@@ -1,8 +1,8 @@
-"""Predictions against what was observed."""
+"""Predictions against observations, and residuals."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -22,72 +22,56 @@ def plot_predictions(evaluation: Evaluation, target: int = 0, *, unit: str = "",
     Parameters
     ----------
     evaluation : sodgp.evaluation.scores.Evaluation
-        Of `sodgp.evaluation.scores.evaluate`.
-    target : int
-        Column of the targets.
-    unit : str
-        Of the target, for the labels.
-    ax : Axes or None
-        None takes the current one.
-
-    Returns
-    -------
-    Axes
+    target : int, column of the targets
+    unit : str, of the target
+    ax : Axes, default=the current one
 
     Examples
     --------
     >>> from matplotlib.figure import Figure
     >>> from sodgp import DeepGPRegressor
-    >>> x = np.linspace(-1, 1, 30)
-    >>> model = DeepGPRegressor(n_layers=1, max_iter=5, random_state=0).fit(x[:, None], np.sign(x))
-    >>> from sodgp.evaluation.scores import evaluate
-    >>> evaluation = evaluate(model, x[:, None], np.sign(x))
+    >>> from sodgp.evaluation import evaluate
+    >>> X = np.linspace(-1, 1, 30)[:, None]
+    >>> evaluation = evaluate(DeepGPRegressor(max_iter=5, random_state=0).fit(X, X[:, 0]), X, X[:, 0])
     >>> plot_predictions(evaluation, unit="kW", ax=Figure().subplots()).get_ylabel()
     'predicted y (kW)'
     """
     ax = axes_or_current(ax)
-    y, mean, low, high = (values[:, target] for values in _columns(evaluation))
+    parts = (evaluation.y, evaluation.mean, evaluation.low, evaluation.high)
+    y, mean, low, high = (values[:, target] for values in parts)
     inside = (y >= low) & (y <= high)
     ends = np.array([min(y.min(), mean.min()), max(y.max(), mean.max())])
     ends += np.array([-0.04, 0.04]) * (np.ptp(ends) or 1.0)
     ax.plot(ends, ends, color="black", linewidth=1.0, linestyle="--", zorder=2.5, label="observed = predicted")
     drawn = _spread(y, _MOST_INTERVALS)
     some = f", {len(drawn):,} of {len(y):,} rows" if len(drawn) < len(y) else ""
-    bars: dict[str, Any] = {"color": BAND_Y, "linewidth": 1.4, "zorder": 2}
-    ax.vlines(y[drawn], low[drawn], high[drawn], label=f"{100 * LEVEL:.0f} % interval{some}", **bars)
-    ax.plot(y[inside], mean[inside], marker="o", color=POINT, label="inside", zorder=3, **dots(len(y)))
-    ax.plot(y[~inside], mean[~inside], color=ALARM, label=_outside(inside), zorder=3.5, **crosses(len(y)))
-    ax.set_xlim(*ends)
-    name = evaluation.targets[target]
-    ax.set(xlabel=f"observed {with_unit(name, unit)}", ylabel=f"predicted {with_unit(name, unit)}")
+    label = f"{100 * LEVEL:.0f} % interval{some}"
+    ax.vlines(y[drawn], low[drawn], high[drawn], color=BAND_Y, linewidth=1.4, zorder=2, label=label)
+    ax.plot(y[inside], mean[inside], color=POINT, label="inside", zorder=3, **dots(len(y)))
+    label = f"outside ({100 * (1 - inside.mean()):.0f} % of rows)"
+    ax.plot(y[~inside], mean[~inside], color=ALARM, label=label, zorder=3.5, **crosses(len(y)))
+    name = with_unit(evaluation.targets[target], unit)
+    ax.set(xlim=ends, xlabel=f"observed {name}", ylabel=f"predicted {name}")
     return tidy(ax)
 
 
 def plot_residuals(evaluation: Evaluation, target: int = 0, *, unit: str = "", ax: Axes | None = None) -> Axes:
-    """Residuals in predictive standard deviations over the predicted mean: a shape here is something left to learn.
+    """Residuals in predictive standard deviations over the predicted mean: a pattern is something left to learn.
 
     Parameters
     ----------
     evaluation : sodgp.evaluation.scores.Evaluation
-    target : int
-        Column of the targets.
-    unit : str
-        Of the target, for the label.
-    ax : Axes or None
-        None takes the current one.
-
-    Returns
-    -------
-    Axes
+    target : int, column of the targets
+    unit : str, of the target
+    ax : Axes, default=the current one
 
     Examples
     --------
     >>> from matplotlib.figure import Figure
     >>> from sodgp import DeepGPRegressor
-    >>> x = np.linspace(-1, 1, 30)
-    >>> model = DeepGPRegressor(n_layers=1, max_iter=5, random_state=0).fit(x[:, None], np.sign(x))
-    >>> from sodgp.evaluation.scores import evaluate
-    >>> evaluation = evaluate(model, x[:, None], np.sign(x))
+    >>> from sodgp.evaluation import evaluate
+    >>> X = np.linspace(-1, 1, 30)[:, None]
+    >>> evaluation = evaluate(DeepGPRegressor(max_iter=5, random_state=0).fit(X, X[:, 0]), X, X[:, 0])
     >>> plot_residuals(evaluation, unit="kW", ax=Figure().subplots()).get_ylabel()
     'residual / predictive std'
     """
@@ -96,7 +80,7 @@ def plot_residuals(evaluation: Evaluation, target: int = 0, *, unit: str = "", a
     far = np.abs(z) > 3
     ax.axhspan(-2, 2, color=BAND_Y, alpha=0.5, linewidth=0, zorder=0, label="about 95 % should be here")
     ax.axhline(0, color=GREY, linewidth=1.0, zorder=1)
-    ax.plot(mean[~far], z[~far], marker="o", color=POINT, zorder=3, **dots(len(z)))
+    ax.plot(mean[~far], z[~far], color=POINT, zorder=3, **dots(len(z)))
     if far.any():
         label = f"beyond 3 ({far.sum():,})"
         ax.plot(mean[far], z[far], color=ALARM, label=label, zorder=3.5, **crosses(len(z)))
@@ -105,17 +89,9 @@ def plot_residuals(evaluation: Evaluation, target: int = 0, *, unit: str = "", a
         ax.plot(centres, middle, color=MEAN, linewidth=2, zorder=4, label="running median")
     span = max(3.5, 1.05 * float(np.abs(z).max()))
     ax.set_ylim(-span, span)
-    name = evaluation.targets[target]
-    ax.set(xlabel=f"predicted {with_unit(name, unit)}", ylabel="residual / predictive std")
+    name = with_unit(evaluation.targets[target], unit)
+    ax.set(xlabel=f"predicted {name}", ylabel="residual / predictive std")
     return tidy(ax, grid="x")
-
-
-def _columns(evaluation: Evaluation) -> tuple[np.ndarray, ...]:
-    return evaluation.y, evaluation.mean, evaluation.low, evaluation.high
-
-
-def _outside(inside: np.ndarray) -> str:
-    return f"outside ({100 * (1 - inside.mean()):.0f} % of rows)"
 
 
 def _spread(values: np.ndarray, count: int) -> np.ndarray:

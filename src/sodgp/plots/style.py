@@ -1,13 +1,13 @@
-"""One look for all pictures: colours, axes and labels."""
+"""The look that all pictures share: colours, axes and labels."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final, Literal, TypedDict
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-# Okabe-Ito, told apart by all readers; the blues of the bands are of one hue and differ in lightness, also in grey.
+# The Okabe-Ito palette, safe for colour-blind readers; the blues of the bands differ in lightness, also in grey.
 MEAN: Final = "#08306b"
 BAND_Y: Final = "#c6dbef"
 BAND_F: Final = "#4292c6"
@@ -20,14 +20,26 @@ SKY: Final = "#56b4e9"
 GREY: Final = "#6e6e6e"
 CYCLE: Final = (POINT, DRAW, GREEN, PURPLE, ALARM, SKY)
 
-# Above so many rows dots are small and faint, and become pixels in vector graphics.
+# With more rows dots are small and faint, and rasterized in vector graphics.
 MANY: Final = 1500
 
 
-def dots(count: int) -> dict[str, Any]:
-    """Looks of `count` dots, one a row."""
+class Marks(TypedDict):
+    """Look of marks without a line, for ``Axes.plot``."""
+
+    marker: str
+    linestyle: str
+    markersize: float
+    alpha: float
+    markeredgewidth: float
+    rasterized: bool
+
+
+def dots(count: int) -> Marks:
+    """Look of `count` dots, one a row."""
     many = count > MANY
     return {
+        "marker": "o",
         "linestyle": "",
         "markersize": 1.8 if many else 3.2,
         "alpha": 0.35 if many else 1.0,
@@ -36,13 +48,13 @@ def dots(count: int) -> dict[str, Any]:
     }
 
 
-def crosses(count: int) -> dict[str, Any]:
-    """Looks of crosses among `count` rows."""
-    many = count > MANY
-    return dots(count) | {"marker": "x", "markersize": 3.0 if many else 5.0, "markeredgewidth": 0.8 if many else 1.2}
+def crosses(count: int) -> Marks:
+    """Look of crosses among `count` rows."""
+    size, width = (3.0, 0.8) if count > MANY else (5.0, 1.2)
+    return {**dots(count), "marker": "x", "markersize": size, "markeredgewidth": width}
 
 
-def axes_or_current(ax: Axes | None) -> Any:
+def axes_or_current(ax: Axes | None) -> Axes:
     """The Axes that was given, or Matplotlib's current one."""
     if ax is not None:
         return ax
@@ -51,8 +63,8 @@ def axes_or_current(ax: Axes | None) -> Any:
     return plt.gca()
 
 
-def tidy(ax: Any, *, grid: str = "both") -> Any:
-    """Two spines instead of four, and a faint grid behind the marks (``"x"``, ``"y"``, ``"both"`` or ``""``)."""
+def tidy(ax: Axes, *, grid: Literal["x", "y", "both", ""] = "both") -> Axes:
+    """Two spines instead of four, and a faint grid behind the marks."""
     for side in ("top", "right"):
         ax.spines[side].set_visible(False)
     if grid:
@@ -73,7 +85,7 @@ def with_unit(name: str, unit: str) -> str:
 
 
 def plain(text: str, limit: int = 26) -> str:
-    r"""Text from data for a label: dollar signs are no mathematics there, and long names are cut.
+    r"""Text from data for a label: dollar signs do not begin mathematics, and long names are cut.
 
     Examples
     --------

@@ -1,40 +1,96 @@
-"""The mathematics of Gaussian mixtures, for one block of cells.
+"""The mathematics of mixtures: the log density, for training and prediction, and the rest for one block of cells.
 
 A cell is one row and output. Means, variances and weights, which are relative to one another, are ``[T, C]`` for T
 components and C cells; targets, levels and results are ``[C]``.
+
+References
+----------
+Grimit, Gneiting, Berrocal, Johnson (2006). The continuous ranked probability score for circular variables and its
+application to mesoscale forecast ensemble verification. QJRMS 132. (Closed form of a mixture's CRPS.)
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 
 import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from sodgp.errors import InputError
+
+CHUNK_ELEMENTS = 2**17
+"""Elements of the largest temporary tensor (1 MiB in float64): bounds memory, and fits into the CPU's caches."""
 
 _QUANTILE_TOLERANCE = 1e-12  # of the cdf, relative to the smaller tail; far in the tails rounding allows no less
 _QUANTILE_MAX_STEPS = 300  # bisection alone needs fewer; about ten are used
 
 
-def log_density(mu: torch.Tensor, var: torch.Tensor, w: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
-    """Log of the weighted sum of the component densities: never the sum of their logs."""
-    log_components = -0.5 * ((y - mu).square() / var + var.log() + math.log(2 * math.pi))
-    return torch.logsumexp(log_components + w.log(), dim=0) - w.sum(0).log()
+Components = Float[Tensor, "T C"]
+Cells = Float[Tensor, " C"]
 
 
-def cdf(mu: torch.Tensor, var: torch.Tensor, w: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+def blocks(n_cells: int, depth: int) -> Iterator[slice]:
+    """Slices of cells such that depth x slice stays within ``CHUNK_ELEMENTS``."""
+    size = max(1, CHUNK_ELEMENTS // depth)
+    return (slice(start, min(start + size, n_cells)) for start in range(0, n_cells, size))
+
+
+def tail_probability(level: float) -> float:
+    """Probability below a central interval of the given level, ``(1 - level) / 2``; InputError outside (0, 1)."""
+    if not 0 < level < 1:
+        hint = f"; for {level:g} per cent write {level / 100:g}" if 1 < level < 100 else ""
+        raise InputError(f"level must lie strictly between 0 and 1; got {level!r}{hint}")
+    return (1 - level) / 2
+
+
+def log_mixture(
+    log_densities: Float[Tensor, "..."], weights: Float[Tensor, "..."] | None = None, *, dim: int = -3
+) -> Float[Tensor, "..."]:
+    """Log density of a mixture, the log of the mean density of its components: never the mean of their logs.
+
+    Parameters
+    ----------
+    log_densities : Tensor of shape [..., T, N, P]
+        Of the components, whose axis is `dim`.
+    weights : Tensor of the same shape, optional
+        Relative to one another; equal if left out.
+
+    Returns
+    -------
+    Tensor of shape [..., N, P]
+
+    Examples
+    --------
+    >>> log_mixture(torch.tensor([0.25, 0.75]).log(), dim=0).exp()
+    tensor(0.5000)
+    """
+    if weights is None:
+        return log_densities.logsumexp(dim) - math.log(log_densities.shape[dim])
+    return (log_densities + weights.log()).logsumexp(dim) - weights.sum(dim).log()
+
+
+def log_density(mu: Components, var: Components, w: Components, y: Cells) -> Cells:
+    """Log density of the mixture at y."""
+    return log_mixture(-0.5 * ((y - mu).square() / var + var.log() + math.log(2 * math.pi)), w, dim=0)
+
+
+def cdf(mu: Components, var: Components, w: Components, y: Cells) -> Cells:
     """Probability below y."""
     return _average(w, _normal_cdf((y - mu) / var.sqrt()))
 
 
-def _average(w: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
+def _average(w: Components, values: Components) -> Cells:
     return (w * values).sum(0) / w.sum(0)
 
 
-def _normal_cdf(z: torch.Tensor) -> torch.Tensor:
+def _normal_cdf(z: Components) -> Components:
     # erfc keeps the relative accuracy in the lower tail that (1 + erf) / 2 loses below 1e-16.
     return 0.5 * torch.erfc(z * -math.sqrt(0.5))
 
 
-def crps(mu: torch.Tensor, var: torch.Tensor, w: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+def crps(mu: Components, var: Components, w: Components, y: Cells) -> Cells:
     """E|Y - y| - E|Y - Y'| / 2 in closed form (Grimit et al. 2006)."""
     spread = (w.square() * _mean_abs(torch.zeros_like(mu), 2 * var)).sum(0)
     # A pair at a time against all later ones: T^2/2 terms without a [T, T, C] tensor.
@@ -44,14 +100,14 @@ def crps(mu: torch.Tensor, var: torch.Tensor, w: torch.Tensor, y: torch.Tensor) 
     return _average(w, _mean_abs(y - mu, var)) - spread / (2 * w.sum(0).square())
 
 
-def _mean_abs(mu: torch.Tensor, var: torch.Tensor) -> torch.Tensor:
+def _mean_abs(mu: Components, var: Components) -> Components:
     """E|X| of X ~ N(mu, var): the function A of Grimit et al."""
     sigma = var.sqrt()
     z = mu / sigma
     return math.sqrt(2 / math.pi) * sigma * torch.exp(-0.5 * z.square()) + mu * torch.erf(z * math.sqrt(0.5))
 
 
-def quantile(mu: torch.Tensor, var: torch.Tensor, w: torch.Tensor, q: torch.Tensor) -> torch.Tensor:
+def quantile(mu: Components, var: Components, w: Components, q: Cells) -> Cells:
     """Root of the mixture's cdf, found in the smaller tail (the upper one by reflection), where it is accurate."""
     sign = torch.where(q > 0.5, -1.0, 1.0).to(mu)
     tail = torch.where(q > 0.5, 1 - q, q)
@@ -61,9 +117,9 @@ def quantile(mu: torch.Tensor, var: torch.Tensor, w: torch.Tensor, q: torch.Tens
     return sign * x
 
 
-def _lower_quantile(mu: torch.Tensor, sigma: torch.Tensor, w: torch.Tensor, q: torch.Tensor) -> torch.Tensor:
+def _lower_quantile(mu: Components, sigma: Components, w: Components, q: Cells) -> Cells:
     """Newton's method on log cdf (nearly concave, so that it hardly overshoots), bisecting whenever it is not safe."""
-    at_q: torch.Tensor = mu + sigma * torch.special.ndtri(q)
+    at_q: Components = mu + sigma * torch.special.ndtri(q)
     # The mixture's quantile lies between those of its components; the margin covers the rounding of ndtri.
     lower, upper, x = (at_q - 1e-8 * sigma).amin(0), (at_q + 1e-8 * sigma).amax(0), _average(w, at_q)
     step = upper - lower

@@ -1,6 +1,8 @@
 """Scores of a predictive distribution against observations, in the units of the distribution.
 
-Every function takes the observations first. With several outputs a score is the mean over all rows and outputs.
+Every function takes the observations first, [N] or [N, P] in any container, and then the predictive distribution of the
+same rows. With more than one output a score is the mean over all rows and outputs. Observations that do not fit the
+distribution, hold NaN or are empty raise InputError.
 """
 
 from __future__ import annotations
@@ -9,30 +11,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sodgp.errors import InputError
-from sodgp.predictive.mixture import GaussianMixture, tail_probability
+from sodgp.predictive.density import tail_probability
+from sodgp.predictive.mixture import GaussianMixture
 from sodgp.system.arrays import Numbers, to_array
 
 __all__ = ["coverage", "crps", "nlpp", "pit", "rmse", "scores"]
 
 
 def nlpp(y: Numbers, dist: GaussianMixture) -> float:
-    r"""Mean negative log predictive density, ``-mean_n log p(y_n)`` with ``p`` the mixture; smaller is better.
-
-    Parameters
-    ----------
-    y : array of shape [N] or [N, P]
-        Observations: list, NumPy array, pandas Series or frame, or tensor.
-    dist : GaussianMixture
-        Predictive distribution of the same rows.
-
-    Returns
-    -------
-    float
-
-    Raises
-    ------
-    InputError
-        If `y` does not fit the distribution, holds NaN, or is empty.
+    """Mean negative log predictive density, ``-mean_n log p(y_n)`` with ``p`` the mixture; smaller is better.
 
     Examples
     --------
@@ -46,21 +33,7 @@ def nlpp(y: Numbers, dist: GaussianMixture) -> float:
 def rmse(y: Numbers, dist: GaussianMixture | Numbers) -> float:
     """Root mean squared error of the predictive mean, ``sqrt(mean_n (y_n - mean_n)^2)``.
 
-    Parameters
-    ----------
-    y : array of shape [N] or [N, P]
-        Observations.
-    dist : GaussianMixture or array of y's shape
-        Predictive distribution, or the predicted means themselves.
-
-    Returns
-    -------
-    float
-
-    Raises
-    ------
-    InputError
-        As for `nlpp`.
+    The distribution may also be an array of the predicted means themselves.
 
     Examples
     --------
@@ -78,17 +51,6 @@ def rmse(y: Numbers, dist: GaussianMixture | Numbers) -> float:
 def crps(y: Numbers, dist: GaussianMixture) -> float:
     """Mean continuous ranked probability score, exact for the mixture; in the units of y, smaller is better.
 
-    Parameters
-    ----------
-    y : array of shape [N] or [N, P]
-        Observations.
-    dist : GaussianMixture
-        Predictive distribution of the same rows.
-
-    Returns
-    -------
-    float
-
     Examples
     --------
     >>> round(crps([0.0], GaussianMixture([[0.0]], [[1.0]])), 4)
@@ -99,13 +61,6 @@ def crps(y: Numbers, dist: GaussianMixture) -> float:
 
 def pit(y: Numbers, dist: GaussianMixture) -> NDArray[np.float64]:
     """Probability integral transform, the cdf at the observations: uniform on [0, 1] if the distribution is right.
-
-    Parameters
-    ----------
-    y : array of shape [N] or [N, P]
-        Observations.
-    dist : GaussianMixture
-        Predictive distribution of the same rows.
 
     Returns
     -------
@@ -120,20 +75,7 @@ def pit(y: Numbers, dist: GaussianMixture) -> NDArray[np.float64]:
 
 
 def coverage(y: Numbers, dist: GaussianMixture, level: float = 0.9) -> float:
-    """Share of the observations inside the central interval of the given level; ideally equal to it.
-
-    Parameters
-    ----------
-    y : array of shape [N] or [N, P]
-        Observations.
-    dist : GaussianMixture
-        Predictive distribution of the same rows.
-    level : float
-        Probability of the interval, between 0 and 1.
-
-    Returns
-    -------
-    float
+    """Share of the observations inside the central interval of probability `level`; ideally equal to it.
 
     Examples
     --------
@@ -145,13 +87,6 @@ def coverage(y: Numbers, dist: GaussianMixture, level: float = 0.9) -> float:
 
 def scores(y: Numbers, dist: GaussianMixture) -> dict[str, float]:
     """All the scores of this module.
-
-    Parameters
-    ----------
-    y : array of shape [N] or [N, P]
-        Observations.
-    dist : GaussianMixture
-        Predictive distribution of the same rows.
 
     Returns
     -------

@@ -1,32 +1,26 @@
 """The predictive distribution of a deep GP: a mixture of Gaussians, one component per Monte Carlo sample.
 
-Glossary: T components (Monte Carlo samples), N rows, P outputs. Inside, rows and outputs are flattened to C = N P
-*cells*, since no marginal quantity of a cell depends on any other; `sodgp.predictive.density` holds the mathematics of
-one block of cells, tensors ``[T, C]``.
-
-References
-----------
-Grimit, Gneiting, Berrocal, Johnson (2006). The continuous ranked probability score for circular variables and its
-application to mesoscale forecast ensemble verification. QJRMS 132. (Closed form of a mixture's CRPS.)
+T components (Monte Carlo samples), N rows, P outputs. Inside, rows and outputs are flattened to C = N P *cells*, since
+no marginal quantity of a cell depends on any other; `sodgp.predictive.density` has the mathematics of one block of
+cells.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 import torch
+from jaxtyping import Int64
+from torch import Tensor
 
 from sodgp.errors import InputError
 from sodgp.predictive import density as mixtures
-from sodgp.predictive.outliers import Outliers, variance_of
+from sodgp.predictive.outliers import Outliers
 from sodgp.system.arrays import FloatArray, Numbers, refuse_entries, to_array, to_numpy, to_tensor
 
-CHUNK_ELEMENTS = 2**17
-"""Elements of the largest temporary tensor (1 MiB in float64): bounds memory, and stays in the processor's caches."""
-
-CellFunction = Callable[[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor], torch.Tensor]
+CellFunction = Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]
 
 
 class GaussianMixture:
@@ -34,15 +28,12 @@ class GaussianMixture:
 
     .. math:: p(y_{np}) = \frac1T \sum_{t=1}^T N(y_{np};\, \mu_{tnp},\, \sigma^2_{tnp})
 
-    The T components are Monte Carlo samples of the whole model, so component t of one row belongs to component t of
-    every other row and output. All results are marginal, per row and output; `sample` keeps the joint law.
-
-    With `outlier_probability` :math:`\epsilon` an observation is an outlier with that probability, in every row and
-    output on its own, and then has a normal law with the mean of the mixture and ten times its standard deviation.
+    Component t of one row belongs to component t of every other row and output. All results are marginal, per row and
+    output; `sample` keeps the joint distribution. With `outlier_probability` every observation is an outlier with that
+    probability, independently, and then normal with the mean of the mixture and ten times its standard deviation.
 
     Computation is float64 on the device of `means`; every result is a NumPy array of shape ``[N]`` if `means` is
-    ``[T, N]``, and ``[N, P]`` if it is ``[T, N, P]``. Memory beyond the two inputs and the result is bounded by
-    ``CHUNK_ELEMENTS``, whatever N.
+    ``[T, N]``, and ``[N, P]`` if it is ``[T, N, P]``. Temporary memory does not grow with N.
 
     Parameters
     ----------
@@ -56,14 +47,11 @@ class GaussianMixture:
     Raises
     ------
     InputError
-        If the shapes differ, there is no component, a mean is not finite, a variance not finite and positive, or the
-        probability out of range.
+        If the shapes differ, or a number is not finite or out of range.
 
     Examples
     --------
     >>> dist = GaussianMixture(torch.tensor([[-1.0], [1.0]]), torch.tensor([[1.0], [1.0]]))
-    >>> dist
-    GaussianMixture(n_components=2, n_rows=1, n_outputs=1)
     >>> dist.mean, dist.variance
     (array([0.]), array([2.]))
     >>> careful = GaussianMixture(torch.zeros(1, 1), torch.ones(1, 1), outlier_probability=0.001)
@@ -115,20 +103,15 @@ class GaussianMixture:
         # NumPy's rules, and its IndexError, which also ends a loop over the rows.
         index = torch.from_numpy(np.arange(len(self))[rows].reshape(-1).copy()).to(self._mu.device)
 
-        def chosen(values: torch.Tensor) -> torch.Tensor:
-            return values.reshape(len(values), *self._shape)[:, index]
+        def chosen(values: Tensor) -> Tensor:
+            return values.reshape(len(values), *self._shape)[:, index].flatten(1)
 
-        found = GaussianMixture(chosen(self._mu), chosen(self._var))
-        return found._with(self._outliers.map(lambda values: chosen(values).flatten(1)))
+        shape = (len(index), *self._shape[1:])
+        return _mixture(chosen(self._mu), chosen(self._var), shape, self._outliers.map(chosen))
 
     @classmethod
     def concatenate(cls, mixtures: Sequence[GaussianMixture]) -> GaussianMixture:
-        """Stack mixtures along rows; they must have equal numbers of components and outputs.
-
-        Parameters
-        ----------
-        mixtures : sequence of GaussianMixture
-            At least one; the result is on the device of the first.
+        """Stack mixtures with equal numbers of components and outputs along rows, on the device of the first.
 
         Examples
         --------
@@ -142,21 +125,17 @@ class GaussianMixture:
         for i, other in enumerate(mixtures):
             if (other.n_components, other._shape[1:]) != (first.n_components, first._shape[1:]):
                 raise InputError(f"mixture {i}, {other!r}, does not fit under {first!r}: components or outputs differ")
-        shape = (first.n_components, sum(map(len, mixtures)), *first._shape[1:])
-        mu = torch.cat([m._mu.to(first._mu.device) for m in mixtures], dim=1)
-        var = torch.cat([m._var.to(first._mu.device) for m in mixtures], dim=1)
         count = max(len(m._outliers.mu) for m in mixtures)
-        strange = [m._outliers.padded(count, m._mu, m._var).map(lambda v: v.to(first._mu.device)) for m in mixtures]
-        return cls(mu.reshape(shape), var.reshape(shape))._with(Outliers.joined(strange, dim=1))
+        parts = [m._to(first._mu.device) for m in mixtures]
+        outliers = Outliers.joined([m._outliers.padded(count, m._mu, m._var) for m in parts], dim=1)
+        mu, var = torch.cat([m._mu for m in parts], dim=1), torch.cat([m._var for m in parts], dim=1)
+        return _mixture(mu, var, (sum(map(len, parts)), *first._shape[1:]), outliers)
 
     @classmethod
     def pool(cls, members: Sequence[GaussianMixture]) -> GaussianMixture:
-        """One mixture of all components of several, over the same rows and outputs: an ensemble's prediction.
+        """One mixture of all components of many, over the same rows and outputs: an ensemble's prediction.
 
-        Parameters
-        ----------
-        members : sequence of GaussianMixture
-            With equal numbers of components and probabilities of outliers, so that every member has the same weight.
+        They must have equal numbers of components and probabilities of outliers, so that each has the same weight.
 
         Examples
         --------
@@ -171,15 +150,14 @@ class GaussianMixture:
             raise InputError(f"pooled mixtures must agree in components, rows and outputs; got {sorted(shapes)}")
         if not all(np.allclose(m.outlier_probability, members[0].outlier_probability) for m in members):
             raise InputError("pooled mixtures must agree in the probability of outliers")
-        parts = [[t.reshape(m.n_components, *m._shape) for t in (m._mu, m._var)] for m in members]
-        means, variances = (
-            torch.cat([t.to(parts[0][0].device) for t in column]) for column in zip(*parts, strict=True)
-        )
-        strange = Outliers.joined([m._outliers.map(lambda values: values.to(means.device)) for m in members])
-        return cls(means, variances)._with(strange._replace(probability=strange.probability / len(members)))
+        parts = [m._to(members[0]._mu.device) for m in members]
+        outliers = Outliers.joined([m._outliers for m in parts])
+        outliers = outliers._replace(probability=outliers.probability / len(members))
+        mu, var = torch.cat([m._mu for m in parts]), torch.cat([m._var for m in parts])
+        return _mixture(mu, var, parts[0]._shape, outliers)
 
     def affine(self, scale: Numbers, shift: Numbers) -> GaussianMixture:
-        """Mixture of ``scale * Y + shift``, as when going back to original units.
+        """Mixture of ``scale * Y + shift``: the same distribution in other units.
 
         Parameters
         ----------
@@ -199,19 +177,11 @@ class GaussianMixture:
                 raise InputError(f"{name} must be one number or {self.n_outputs}, one per output; got shape {got}")
             refuse_entries(~torch.isfinite(values), name, "not finite", values)
         refuse_entries(a == 0, "scale", "zero", a)
-        full = (self.n_components, len(self), self.n_outputs)
-        mu, var = a * self._mu.reshape(full) + b, a.square() * self._var.reshape(full)
-        shape = (self.n_components, *self._shape)
-        by_cell = [v.expand(self.n_outputs).repeat(len(self)) for v in (a.reshape(-1), b.reshape(-1))]
-        return GaussianMixture(mu.reshape(shape), var.reshape(shape))._with(self._outliers.affine(*by_cell))
+        a, b = (v.reshape(-1).expand(self.n_outputs).repeat(len(self)) for v in (a, b))
+        return _mixture(a * self._mu + b, a.square() * self._var, self._shape, self._outliers.affine(a, b))
 
     def around_mean(self, factor: float) -> GaussianMixture:
-        """Mixture of ``m + factor * (Y - m)``, m the mean of the row: the standard deviation grows by `factor`.
-
-        Parameters
-        ----------
-        factor : float
-            Finite and positive.
+        """Mixture of ``m + factor * (Y - m)``, m the mean of the row: `factor` > 0 scales the standard deviation.
 
         Examples
         --------
@@ -224,34 +194,23 @@ class GaussianMixture:
             raise InputError(f"factor must be finite and positive; got {factor!r}")
         if factor == 1.0:
             return self
-        shift = (1.0 - factor) * self._centre
+        shift = (1.0 - factor) * self._outliers.mean_with(self._mu)
         mu, var = factor * self._mu + shift, factor**2 * self._var
-        shape = (self.n_components, *self._shape)
-        return GaussianMixture(mu.reshape(shape), var.reshape(shape))._with(self._outliers.affine(factor, shift))
+        return _mixture(mu, var, self._shape, self._outliers.affine(factor, shift))
 
-    def _with(self, outliers: Outliers) -> GaussianMixture:
-        """The same mixture, given these outliers."""
-        self._outliers = outliers
-        return self
+    def _to(self, device: torch.device) -> GaussianMixture:
+        outliers = self._outliers.map(lambda values: values.to(device))
+        return _mixture(self._mu.to(device), self._var.to(device), self._shape, outliers)
 
     @property
     def mean(self) -> FloatArray:
         """Mean of the mixture, shape [N] or [N, P]."""
-        return self._result(self._centre)
-
-    @property
-    def _centre(self) -> torch.Tensor:
-        mean, strange = self._mu.mean(0), self._outliers
-        return mean + (strange.probability * (strange.mu - mean)).sum(0)
+        return self._result(self._outliers.mean_with(self._mu))
 
     @property
     def variance(self) -> FloatArray:
         """Variance of the mixture: mean of the variances plus variance (ddof 0) of the means; [N] or [N, P]."""
-        mean, variance = self._mu.mean(0), variance_of(self._mu, self._var)
-        p = self._outliers.probability
-        distance = self._outliers.mu - mean
-        second = (p * (self._outliers.var + distance.square())).sum(0)
-        return self._result((1.0 - p.sum(0)) * variance + second - (p * distance).sum(0).square())
+        return self._result(self._outliers.variance_with(self._mu, self._var))
 
     @property
     def std(self) -> FloatArray:
@@ -259,7 +218,7 @@ class GaussianMixture:
         return np.sqrt(self.variance)
 
     def log_prob(self, y: Numbers) -> FloatArray:
-        """Log density, ``logsumexp_t log N(y; mu_t, sigma_t^2) - log T``: the log of the mean, not the mean of logs.
+        """Log density of every row and output, ``logsumexp_t log N(y; mu_t, sigma_t^2) - log T``.
 
         Parameters
         ----------
@@ -269,7 +228,6 @@ class GaussianMixture:
         Returns
         -------
         ndarray, shape [N] or [N, P]
-            Of each output on its own.
 
         Examples
         --------
@@ -313,9 +271,9 @@ class GaussianMixture:
 
         Returns
         -------
-        ndarray, shape [N] or [N, P] for a single q; [Q, N] or [Q, N, P] for several
-            The cdf there equals q to a relative 1e-10 (of the smaller tail), or as near as a float64 x allows. Where
-            the cdf is flat at q, between distant components, any value of the gap may come back.
+        ndarray, shape [N] or [N, P] for a single q; [Q, N] or [Q, N, P] for a list
+            The cdf there equals q to a relative 1e-10 of the smaller tail, or as near as float64 allows. Where the cdf
+            is flat at q, between distant components, it may be any value of the gap.
 
         Examples
         --------
@@ -329,23 +287,18 @@ class GaussianMixture:
         flat = torch.from_numpy(levels.reshape(-1)).to(self._mu.device)
         n_cells = self._mu.shape[1]
         found = self._mu.new_empty(len(flat) * n_cells)
-        for block in _blocks(len(found), self.n_components):
+        for block in mixtures.blocks(len(found), self.n_components):
             column = torch.arange(block.start, block.stop, device=found.device)
-            level, cell = flat[column // n_cells], column % n_cells
-            found[block] = mixtures.quantile(*self._components(cell), level)
+            found[block] = mixtures.quantile(*self._components(column % n_cells), flat[column // n_cells])
         return to_numpy(found.reshape(*levels.shape, *self._shape))
 
     def interval(self, level: float = 0.9) -> tuple[FloatArray, FloatArray]:
-        """Central interval that holds a share `level` of the probability, equal tails left out on both sides.
+        """Ends, each [N] or [N, P], of the central interval of probability `level`, with equal tails on both sides.
 
         Parameters
         ----------
         level : float
             Between 0 and 1, both excluded.
-
-        Returns
-        -------
-        lower, upper : ndarray, shape [N] or [N, P]
 
         Examples
         --------
@@ -354,22 +307,22 @@ class GaussianMixture:
         >>> low.round(2), high.round(2)
         (array([-1.28,  3.36]), array([3.28, 6.64]))
         """
-        tail = tail_probability(level)
+        tail = mixtures.tail_probability(level)
         lower, upper = self.quantile([tail, 1 - tail])
         return lower, upper
 
     def sample(self, n_samples: int = 1, random_state: int | np.random.Generator | None = None) -> FloatArray:
         """Draw from the mixture.
 
-        One draw takes all its rows and outputs from one component, as the model's Monte Carlo samples do, so that
-        sums and differences over rows have the right spread; noise is independent in each.
+        One draw takes all its rows and outputs from one component, so that sums and differences over rows have the
+        right spread; noise is independent in each.
 
         Parameters
         ----------
         n_samples : int
             Number of draws.
         random_state : int, numpy.random.Generator or None
-            Seed or generator; None takes fresh entropy. No global seed is read or set.
+            None takes fresh entropy. No global seed is read or set.
 
         Returns
         -------
@@ -385,16 +338,15 @@ class GaussianMixture:
             raise InputError(f"n_samples must be an integer of at least 1; got {n_samples!r:.100}")
         rng = np.random.default_rng(random_state)
         component = rng.integers(self.n_components, size=n_samples)
-        # All the noise is drawn at once, and on the CPU: neither chunks nor device change what a seed gives.
+        # All the noise is drawn at once, and on the CPU: neither chunks nor device change the draws of a seed.
         draws = rng.standard_normal((n_samples, self._mu.shape[1]))
-        # Only where there can be some: elsewhere a seed gives what it always gave.
-        strange = rng.random(draws.shape) if len(self._outliers.mu) else None
-        for block in _blocks(draws.shape[1], max(self.n_components, n_samples)):
+        uniform = rng.random(draws.shape) if len(self._outliers.mu) else None
+        for block in mixtures.blocks(draws.shape[1], max(self.n_components, n_samples)):
             mu, var = self._mu[:, block], self._var[:, block]
             normal = draws[:, block]
             drawn = normal * to_numpy(var.sqrt())[component] + to_numpy(mu)[component]
-            if strange is not None:
-                drawn = self._outliers.of_cells(block).put_into(drawn, normal, strange[:, block])
+            if uniform is not None:
+                drawn = self._outliers.of_cells(block).put_into(drawn, normal, uniform[:, block])
             draws[:, block] = drawn
         return draws.reshape(n_samples, *self._shape)
 
@@ -420,32 +372,24 @@ class GaussianMixture:
         """Apply a function of ([T, C], [T, C], [T, C], [C]) to blocks of cells."""
         flat = torch.from_numpy(self.align(y).reshape(-1)).to(self._mu.device)
         result = torch.empty_like(flat)
-        for block in _blocks(len(flat), self.n_components):
+        for block in mixtures.blocks(len(flat), self.n_components):
             result[block] = function(*self._components(block), flat[block])
         return self._result(result)
 
-    def _components(self, cells: slice | torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        """Means, variances and relative weights [T, C] of some cells; outliers are further components."""
-        mu, var = self._mu[:, cells], self._var[:, cells]
-        strange = self._outliers.of_cells(cells)
-        if not len(strange.mu):
-            return mu, var, torch.ones_like(mu)
-        share = len(mu) * strange.probability / (1.0 - strange.probability.sum(0))
-        return torch.cat([mu, strange.mu]), torch.cat([var, strange.var]), torch.cat([torch.ones_like(mu), share])
+    def _components(
+        self, cells: slice | Int64[Tensor, " K"]
+    ) -> tuple[mixtures.Components, mixtures.Components, mixtures.Components]:
+        """Means, variances and relative weights of some cells; outliers are further components."""
+        return self._outliers.of_cells(cells).added_to(self._mu[:, cells], self._var[:, cells])
 
-    def _result(self, values: torch.Tensor) -> FloatArray:
+    def _result(self, values: mixtures.Cells) -> FloatArray:
         return to_numpy(values.reshape(self._shape))
 
 
-def tail_probability(level: float) -> float:
-    """Probability below a central interval of the given level, ``(1 - level) / 2``; InputError outside (0, 1)."""
-    if not 0 < level < 1:
-        hint = f"; for {level:g} per cent write {level / 100:g}" if 1 < level < 100 else ""
-        raise InputError(f"level must lie strictly between 0 and 1; got {level!r}{hint}")
-    return (1 - level) / 2
-
-
-def _blocks(n_cells: int, depth: int) -> Iterator[slice]:
-    """Slices of cells such that depth x slice stays within ``CHUNK_ELEMENTS``."""
-    size = max(1, CHUNK_ELEMENTS // depth)
-    return (slice(start, min(start + size, n_cells)) for start in range(0, n_cells, size))
+def _mixture(
+    mu: mixtures.Components, var: mixtures.Components, shape: tuple[int, ...], outliers: Outliers
+) -> GaussianMixture:
+    """A mixture with results of this shape and these outliers."""
+    mixture = GaussianMixture(mu.reshape(len(mu), *shape), var.reshape(len(var), *shape))
+    mixture._outliers = outliers
+    return mixture

@@ -10,11 +10,13 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
+from jaxtyping import Float, Int64
+from torch import Tensor
 
 from sodgp.system.arrays import FloatArray, to_numpy
 
 OUTLIER_SCALE = 10.0
-"""How many times wider the law of an outlier is than that of any other observation, in standard deviations."""
+"""Standard deviation of an outlier, relative to that of any other observation."""
 
 
 def widening(outlier_probability: float) -> float:
@@ -29,7 +31,7 @@ def widening(outlier_probability: float) -> float:
 
 
 class Outliers(NamedTuple):
-    """Means, variances and probabilities [G, C] of G laws of outliers, one for each pooled mixture that has some.
+    """Means, variances and probabilities [G, C] of G outlier components, one for each pooled mixture that has some.
 
     Examples
     --------
@@ -38,19 +40,19 @@ class Outliers(NamedTuple):
     ([[100.0, 100.0]], torch.Size([1, 2]))
     """
 
-    mu: torch.Tensor
-    var: torch.Tensor
-    probability: torch.Tensor
+    mu: Float[Tensor, "G C"]
+    var: Float[Tensor, "G C"]
+    probability: Float[Tensor, "G C"]
 
     @classmethod
-    def of(cls, mu: torch.Tensor, var: torch.Tensor, probability: float) -> Outliers:
+    def of(cls, mu: Float[Tensor, "T C"], var: Float[Tensor, "T C"], probability: float) -> Outliers:
         """Around components [T, C]; none at all for a probability of zero."""
         count = 1 if probability else 0
         wide = (OUTLIER_SCALE**2 * variance_of(mu, var)).clamp_max(torch.finfo(var.dtype).max / 4)
         centre = mu.mean(0)
         return cls(*(values[None][:count] for values in (centre, wide, torch.full_like(centre, probability))))
 
-    def affine(self, scale: torch.Tensor | float, shift: torch.Tensor) -> Outliers:
+    def affine(self, scale: Float[Tensor, " C"] | float, shift: Float[Tensor, " C"]) -> Outliers:
         """Of ``scale * Y + shift``, both for each cell.
 
         Examples
@@ -61,19 +63,40 @@ class Outliers(NamedTuple):
         """
         return self._replace(mu=scale * self.mu + shift, var=scale**2 * self.var)
 
-    def padded(self, count: int, mu: torch.Tensor, var: torch.Tensor) -> Outliers:
-        """With further laws around components [T, C], of probability zero, `count` in all."""
+    def padded(self, count: int, mu: Float[Tensor, "T C"], var: Float[Tensor, "T C"]) -> Outliers:
+        """Filled up to `count` with outlier components of probability zero around components [T, C]."""
         none = Outliers.of(mu, var, 1.0)
         more = none._replace(probability=torch.zeros_like(none.probability))
         return Outliers.joined([self, *[more] * (count - len(self.mu))])
 
     @classmethod
     def joined(cls, parts: Sequence[Outliers], dim: int = 0) -> Outliers:
-        """The laws of all parts for the same cells or, with ``dim=1``, as many laws for all their cells."""
+        """All components for the same cells or, with ``dim=1``, the same components for the cells of all parts."""
         return cls(*(torch.cat(values, dim=dim) for values in zip(*parts, strict=True)))
 
+    def mean_with(self, mu: Float[Tensor, "T C"]) -> Float[Tensor, " C"]:
+        """Mean of the mixture of components with these means, and the outliers."""
+        mean = mu.mean(0)
+        return mean + (self.probability * (self.mu - mean)).sum(0)
+
+    def variance_with(self, mu: Float[Tensor, "T C"], var: Float[Tensor, "T C"]) -> Float[Tensor, " C"]:
+        """Variance of the mixture of these components and the outliers."""
+        distance = self.mu - mu.mean(0)
+        second = (self.probability * (self.var + distance.square())).sum(0)
+        share = 1.0 - self.probability.sum(0)
+        return share * variance_of(mu, var) + second - (self.probability * distance).sum(0).square()
+
+    def added_to(
+        self, mu: Float[Tensor, "T C"], var: Float[Tensor, "T C"]
+    ) -> tuple[Float[Tensor, "K C"], Float[Tensor, "K C"], Float[Tensor, "K C"]]:
+        """Means, variances and relative weights of components [T, C] and the outliers, K = T + G."""
+        if not len(self.mu):
+            return mu, var, torch.ones_like(mu)
+        weight = len(mu) * self.probability / (1.0 - self.probability.sum(0))
+        return torch.cat([mu, self.mu]), torch.cat([var, self.var]), torch.cat([torch.ones_like(mu), weight])
+
     def put_into(self, draws: FloatArray, normal: FloatArray, uniform: FloatArray) -> FloatArray:
-        """Draws [n, C] with an outlier wherever a uniform number says so, made of the normal one beside it."""
+        """Draws [n, C] with an outlier wherever a uniform number says so, made of the normal number in its place."""
         below = np.zeros(draws.shape[1])
         for centre, variance, p in zip(*map(to_numpy, self), strict=True):
             chosen = (uniform >= below) & (uniform < below + p)
@@ -81,16 +104,16 @@ class Outliers(NamedTuple):
             below = below + p
         return draws
 
-    def of_cells(self, cells: slice | torch.Tensor) -> Outliers:
-        """The laws of some cells."""
+    def of_cells(self, cells: slice | Int64[Tensor, " K"]) -> Outliers:
+        """Those of some cells."""
         return self.map(lambda values: values[:, cells])
 
-    def map(self, function: Callable[[torch.Tensor], torch.Tensor]) -> Outliers:
+    def map(self, function: Callable[[Tensor], Tensor]) -> Outliers:
         """The same with a function applied to all three."""
         return Outliers(*map(function, self))
 
 
-def variance_of(mu: torch.Tensor, var: torch.Tensor) -> torch.Tensor:
+def variance_of(mu: Float[Tensor, "T C"], var: Float[Tensor, "T C"]) -> Float[Tensor, " C"]:
     """Variance [C] of equally weighted components [T, C].
 
     Examples

@@ -1,14 +1,16 @@
-"""Reports: one HTML page about a model and how it does on rows it has not seen. It needs nothing beside it.
+"""Reports: one HTML page, with all its pictures inside, about a model and its predictions for rows it has not seen.
 
-Modules: `content` (what a report says, as data), `measures` (of data and model), `findings` (warnings),
-`figures`, `page` (the HTML).
+Modules: `content` (what a report says, as data), `measures` (of data and model), `findings` (warnings), `figures`,
+`page` (the HTML, by the template in `templates`).
 """
 
 from __future__ import annotations
 
 import os
+from functools import partial
 from typing import Any
 
+from sodgp.estimator.regressor import DeepGPRegressor
 from sodgp.report.content import Report, cross_validated, held_out
 from sodgp.report.findings import Finding
 
@@ -17,7 +19,7 @@ __all__ = ["Finding", "Report", "cross_validated", "held_out", "write_report"]
 
 def write_report(
     path: str | os.PathLike[str],
-    model: Any,
+    model: DeepGPRegressor,
     X: Any,
     y: Any,
     *,
@@ -38,17 +40,16 @@ def write_report(
     X, y : array or data frame of shape [N, D] and [N] or [N, P]
         Rows that the model has not seen; with `cv` the training rows.
     cv : int or None
-        Folds of a cross-validation, which fits so many models with the options of `model`; None evaluates `model`
-        itself.
+        Folds of a cross-validation, which fits a model with the options of `model` for each; None evaluates `model`.
     title, model_name, data_name : str
-        For the head of the page; names are usually paths.
+        For the head of the page.
     random_state : int
         Of folds, bootstrap and permutations.
 
     Returns
     -------
     Report
-        Its ``findings`` and ``evaluation`` are what the page says.
+        What the page says, such as ``findings`` and ``evaluation``.
 
     Raises
     ------
@@ -67,12 +68,7 @@ def write_report(
     >>> len(report.evaluation)
     30
     """
-    names: dict[str, Any] = {
-        "title": title,
-        "model_name": model_name,
-        "data_name": data_name,
-        "random_state": random_state,
-    }
-    report = held_out(model, X, y, **names) if cv is None else cross_validated(model, X, y, cv, **names)
+    make = held_out if cv is None else partial(cross_validated, cv=cv)
+    report = make(model, X, y, title=title, model_name=model_name, data_name=data_name, random_state=random_state)
     report.write(path)
     return report

@@ -1,4 +1,4 @@
-"""What a report says, as data: evaluations, columns, importance, findings. No HTML and no pictures here."""
+"""What a report says, as data: evaluations, columns, importance, findings, without HTML and pictures."""
 
 from __future__ import annotations
 
@@ -7,28 +7,33 @@ import datetime
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from sodgp.errors import ConfigurationError, InputError
 from sodgp.estimator.describe import describe, target_names
+from sodgp.estimator.options.names import method_of
+from sodgp.estimator.options.nested import copy_of
 from sodgp.estimator.regressor import DeepGPRegressor
-from sodgp.estimator.several import copy_of, models_of
 from sodgp.evaluation.scores import Evaluation, Score, evaluate, joined, observed
-from sodgp.report.findings import Facts, Finding, find
+from sodgp.likelihoods.known_noise import KnownNoise
+from sodgp.report.findings import Finding, find
 from sodgp.report.measures import Column, Importance, columns_of, importance_of, outside_training, shared_rows, take
 from sodgp.system.arrays import FloatArray
 from sodgp.system.files import write_text_whole
 from sodgp.system.interrupts import only_whole
 from sodgp.training.callbacks import EarlyStopping
+from sodgp.training.history import Callback
 
 
 @dataclass(frozen=True)
 class Report:
-    """What is known of a model and its predictions.
+    """A model, its predictions for rows it has not seen, and what they show.
 
     Attributes
     ----------
@@ -36,20 +41,17 @@ class Report:
     X : ndarray of shape [N, D]
         Evaluated rows, in the model's order of columns.
     evaluation : Evaluation
-    scores : list of dict of str to Score
-        One for each target.
-    columns : list of Column
     importance : Importance
     outside : ndarray of shape [N]
-        Rows that lie outside what the model was trained on.
-    findings : list of Finding
-    folds : int
-        0 for held-out rows.
+        Rows that lie outside the training data.
+    title, model_name, data_name : str
+    random_state : int
+        Of the bootstrap.
+    overlap : (int, int)
+        How many rows of the model's subset are among the evaluated ones, and how many it has.
     fold_steps : tuple of int
-        For how many steps each of them was trained.
-    about : dict
-        Of `sodgp.estimator.describe.describe`.
-    title, model_name, data_name, date : str
+        Training steps of every fold; empty for held-out rows.
+    date : str
 
     Examples
     --------
@@ -64,18 +66,41 @@ class Report:
     model: DeepGPRegressor
     X: FloatArray
     evaluation: Evaluation
-    scores: list[dict[str, Score]]
-    columns: list[Column]
     importance: Importance
     outside: NDArray[np.bool_]
-    findings: list[Finding]
-    folds: int
-    fold_steps: tuple[int, ...]
-    about: dict[str, Any] = field(repr=False)
     title: str
     model_name: str
     data_name: str
-    date: str
+    random_state: int
+    overlap: tuple[int, int] = (0, 0)
+    fold_steps: tuple[int, ...] = ()
+    date: str = field(default_factory=lambda: datetime.date.today().isoformat())
+
+    @property
+    def folds(self) -> int:
+        """Folds of the cross-validation; 0 for held-out rows."""
+        return len(self.fold_steps)
+
+    @cached_property
+    def scores(self) -> list[dict[str, Score]]:
+        """Scores with intervals, one dictionary for each target."""
+        targets = range(len(self.evaluation.targets))
+        return [self.evaluation.scores(target, random_state=self.random_state) for target in targets]
+
+    @cached_property
+    def columns(self) -> list[Column]:
+        """Inputs and targets of the evaluated rows."""
+        return columns_of(self.model, self.X, self.evaluation)
+
+    @cached_property
+    def about(self) -> dict[str, Any]:
+        """The model in numbers and text, of `sodgp.estimator.describe.describe`."""
+        return describe(self.model)
+
+    @cached_property
+    def findings(self) -> list[Finding]:
+        """Warnings, the serious ones first."""
+        return find(self)
 
     def worst(self, target: int = 0, count: int = 10) -> NDArray[np.int64]:
         """Rows with the lowest log density, lowest first."""
@@ -110,10 +135,8 @@ def held_out(
     model : DeepGPRegressor
         Fitted.
     X, y : array or data frame of shape [N, D] and [N] or [N, P]
-    title, model_name, data_name : str
-        For the head of the page.
-    random_state : int
-        Of bootstrap and shuffled columns.
+    title, model_name, data_name, random_state
+        As `write_report`.
     targets : sequence of str, optional
         Names of the columns of y.
 
@@ -129,16 +152,14 @@ def held_out(
     _refuse_others(model)
     found = evaluate(model, X, y, targets=targets)
     rows = np.asarray(X, dtype=np.float64)
-    names = list(found.targets)
-    return _report(
+    return Report(
         model,
         rows,
         found,
-        importance=importance_of(model, X, found.y, random_state),
-        outside=outside_training(model, rows),
+        importance_of(model, X, found.y, random_state),
+        outside_training(model, rows),
         overlap=shared_rows(model, rows),
-        folds=0,
-        title=title or f"Model of {', '.join(names)}",
+        title=title or _title(found),
         model_name=model_name,
         data_name=data_name,
         random_state=random_state,
@@ -156,9 +177,9 @@ def cross_validated(
     data_name: str = "",
     random_state: int = 0,
     targets: Sequence[str] | None = None,
-    begin: Callable[[str], Any] | None = None,
+    begin: Callable[[str], Callback] | None = None,
 ) -> Report:
-    """A report by cross-validation: models with the options of `model`, each evaluated on the fold it did not see.
+    """A report by cross-validation: models with the options of `model`, each evaluated on the fold it has not seen.
 
     Parameters
     ----------
@@ -168,14 +189,10 @@ def cross_validated(
         Training rows.
     cv : int
         Folds.
-    title, model_name, data_name : str
-        For the head of the page.
-    random_state : int
-        Of the folds, of bootstrap and shuffled columns.
-    targets : sequence of str, optional
-        Names of the columns of y.
+    title, model_name, data_name, random_state, targets
+        As `held_out`.
     begin : function (label) -> callback, optional
-        Called before every fit; its answer is told about the fit's progress.
+        Called before every fit; what it returns is a callback of the fit.
 
     Raises
     ------
@@ -183,7 +200,7 @@ def cross_validated(
         `cv` is less than two, or more than the rows allow; or the model was fitted with `noise_variance`, which it does
         not keep for every row.
     InputError
-        As `sodgp.evaluation.scores.observed`: y is not numbers, or of another number of rows than X.
+        y does not hold finite numbers, or has another number of rows than X.
 
     Examples
     --------
@@ -195,7 +212,7 @@ def cross_validated(
     """
     _refuse_others(model)
     check_is_fitted(model)
-    if model.model_.has_known_noise:
+    if isinstance(model.likelihood_, KnownNoise):
         raise ConfigurationError(
             "the model was fitted with noise_variance, which the folds would lack: leave cv out, and evaluate the model"
             " on rows held out."
@@ -209,17 +226,18 @@ def cross_validated(
     outside = np.zeros(len(rows), dtype=bool)
     for number, test in enumerate(np.array_split(order, cv), start=1):
         train = np.setdiff1d(order, test)
-        # Of the callbacks only what decides when training ends.
-        told = [copy.deepcopy(stopping) for stopping in model.callbacks or () if isinstance(stopping, EarlyStopping)]
-        told += [] if begin is None else [begin(f"fold {number} of {cv}")]
-        # What belongs to the one fit of the file: its checkpoints, and where a warm start would begin.
-        # The folds have fewer rows, and are still the same model, trained on the same objective.
-        same = {"predictive_weight": getattr(model._method, "predictive_weight", None)}
-        same |= {"separate_kernels": model.model_.has_separate_kernels}
-        same |= {"n_members": len(models_of(model))}
-        member = copy_of(model, callbacks=told, checkpoint=None, warm_start=False, **same)
+        # Of the callbacks only those that decide when training ends.
+        callbacks: list[Callback] = [copy.deepcopy(c) for c in model.callbacks or () if isinstance(c, EarlyStopping)]
+        callbacks += [] if begin is None else [begin(f"fold {number} of {cv}")]
+        # Folds have fewer rows, but are the same model, trained on the same objective; checkpoint and warm start are
+        # those of the one fit of the file.
+        asked = method_of(model.inference)
+        left_open = [name for name, value in asked.get_params().items() if value is None]
+        decided = {name: value for name, value in model.inference_.get_params().items() if name in left_open}
+        member = copy_of(model, callbacks=callbacks, checkpoint=None, warm_start=False, n_members=model.n_members_)
+        member.set_params(inference=asked.set_params(**decided))
         with only_whole([member]):
-            member.fit(take(X, train), truth[train, 0] if model._y_is_vector else truth[train])
+            member.fit(take(X, train), truth[train, 0] if model.fitted_.columns.y_is_vector else truth[train])
         steps.append(int(member.n_iter_))
         parts.append(evaluate(member, take(X, test), truth[test], targets=targets or target_names(model)))
         outside[test] = outside_training(member, rows[test])
@@ -230,61 +248,25 @@ def cross_validated(
         np.std([part.mean for part in importances], axis=0),
     )
     found = joined(parts, order)
-    return _report(
+    return Report(
         model,
         rows,
         found,
-        importance=pooled,
-        outside=outside,
-        overlap=(0, 0),
-        folds=int(cv),
-        fold_steps=steps,
-        title=title or f"Model of {', '.join(found.targets)}",
+        pooled,
+        outside,
+        fold_steps=tuple(steps),
+        title=title or _title(found),
         model_name=model_name,
         data_name=data_name,
         random_state=random_state,
     )
 
 
-def _report(
-    model: DeepGPRegressor,
-    rows: FloatArray,
-    found: Evaluation,
-    *,
-    importance: Importance,
-    outside: NDArray[np.bool_],
-    overlap: tuple[int, int],
-    folds: int,
-    fold_steps: Sequence[int] = (),
-    title: str,
-    model_name: str,
-    data_name: str,
-    random_state: int,
-) -> Report:
-    scores = [found.scores(target, random_state=random_state) for target in range(len(found.targets))]
-    columns = columns_of(model, rows, found)
-    about = describe(model)
-    facts = Facts(model, about, found, scores, columns, outside, overlap, folds)
-    return Report(
-        model=model,
-        X=rows,
-        evaluation=found,
-        scores=scores,
-        columns=columns,
-        importance=importance,
-        outside=outside,
-        findings=find(facts),
-        folds=folds,
-        fold_steps=tuple(fold_steps),
-        about=about,
-        title=title,
-        model_name=model_name,
-        data_name=data_name,
-        date=datetime.date.today().isoformat(),
-    )
+def _title(found: Evaluation) -> str:
+    return f"Model of {', '.join(found.targets)}"
 
 
-def _refuse_others(model: Any) -> None:
+def _refuse_others(model: BaseEstimator) -> None:
     if not isinstance(model, DeepGPRegressor):
         raise InputError(
             f"a report is about one DeepGPRegressor, not a {type(model).__name__}; take a member or a step."

@@ -1,4 +1,4 @@
-"""Pictures of a report, as SVG inside the page: small, so that a phone can show them without scaling letters away."""
+"""Pictures of a report, as SVG inside the page: small, so that letters stay legible on a phone."""
 
 from __future__ import annotations
 
@@ -7,16 +7,20 @@ import io
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sodgp import plots
 from sodgp.errors import InputError
-from sodgp.plots.style import GREY, POINT, plain, tidy
+from sodgp.plots.style import GREY, MANY, POINT, plain, tidy
 
 if TYPE_CHECKING:
+    from matplotlib.artist import Artist
+    from matplotlib.axes import Axes
+
     from sodgp.report.content import Report
 
 _WIDTH, _HEIGHT = 4.5, 3.5
@@ -26,17 +30,7 @@ _RC = {"svg.hashsalt": "sodgp", "svg.fonttype": "path", "font.size": 9.5, "axes.
 
 @dataclass(frozen=True)
 class Picture:
-    """A picture and its words.
-
-    Attributes
-    ----------
-    name : str
-        For links and tests.
-    caption : str
-        What is seen and how to read it.
-    source : str
-        ``data:`` address of the SVG.
-    """
+    """A picture as the ``data:`` address of an SVG; `name` is for links and tests."""
 
     name: str
     caption: str
@@ -46,42 +40,35 @@ class Picture:
 def of_target(report: Report, target: int) -> dict[str, list[Picture]]:
     """Pictures of one target: ``calibration``, ``predictions`` and ``importance``."""
     found, name = report.evaluation, report.evaluation.targets[target]
-    return {
-        "calibration": [
-            _picture(
-                f"coverage-{target}",
-                f"Coverage of {name}: share of the observations inside central intervals of every level. Below the"
-                " band: too sure; above it: too timid.",
-                lambda ax: plots.plot_coverage(found, target, ax=ax),
-            ),
-            _picture(
-                f"pit-{target}",
-                f"PIT of {name}: flat for a perfect model, a trough for one too sure, a hump for one too timid, a slope"
-                " for biased means.",
-                lambda ax: plots.plot_pit(found, target, ax=ax),
-            ),
-        ],
-        "predictions": [
-            _picture(
-                f"predictions-{target}",
-                f"Predicted against observed {name}, with 90 % intervals. One row in ten should be a cross.",
-                lambda ax: plots.plot_predictions(found, target, ax=ax),
-            ),
-            _picture(
-                f"residuals-{target}",
-                f"Residuals of {name} in predictive standard deviations. A bent median is something left to learn.",
-                lambda ax: plots.plot_residuals(found, target, ax=ax),
-            ),
-        ],
-        "importance": [
-            _picture(
-                f"importance-{target}",
-                f"Importance for {name}: rise of the RMSE when a column is shuffled. Columns that say the same can"
-                " stand in for each other and then look unimportant.",
-                lambda ax: _importance(ax, report, target),
-            )
-        ],
-    }
+    coverage = _picture(
+        f"coverage-{target}",
+        f"Coverage of {name}: share of the observations inside central intervals of every level. Below the band:"
+        " overconfident; above it: underconfident.",
+        partial(plots.plot_coverage, found, target),
+    )
+    pit = _picture(
+        f"pit-{target}",
+        f"PIT of {name}: flat for a perfect model, a trough for an overconfident one, a hump for an underconfident one,"
+        " a slope for biased means.",
+        partial(plots.plot_pit, found, target),
+    )
+    predictions = _picture(
+        f"predictions-{target}",
+        f"Predicted against observed {name}, with 90 % intervals. One row in ten should be a cross.",
+        partial(plots.plot_predictions, found, target),
+    )
+    residuals = _picture(
+        f"residuals-{target}",
+        f"Residuals of {name} in predictive standard deviations. A bent median is something left to learn.",
+        partial(plots.plot_residuals, found, target),
+    )
+    importance = _picture(
+        f"importance-{target}",
+        f"Importance for {name}: rise of the RMSE when a column is shuffled. Redundant columns can replace each other"
+        " and then look unimportant.",
+        partial(_importance, report, target),
+    )
+    return {"calibration": [coverage, pit], "predictions": [predictions, residuals], "importance": [importance]}
 
 
 def of_model(report: Report) -> dict[str, list[Picture]]:
@@ -96,48 +83,32 @@ def of_model(report: Report) -> dict[str, list[Picture]]:
             plots.relevance(model, layer)
         except InputError:
             continue
-
-        def draw(ax: Any, layer: int = layer) -> None:
-            plots.plot_relevance(model, layer, most=_MOST_BARS, ax=ax)
-
+        draw = partial(plots.plot_relevance, model, layer, most=_MOST_BARS)
         found["relevance"].append(_picture(f"relevance-{layer}", caption, draw))
-    found["relevance"].append(
-        _picture(
-            "subset",
-            "Where the model's inducing points are, among the evaluated rows, in the two inputs that matter most to"
-            " layer 1.",
-            lambda ax: plots.plot_subset(model, report.X, ax=ax),
-        )
-    )
+    caption = "The model's inducing points among the evaluated rows, in the two inputs that matter most to layer 1."
+    found["relevance"].append(_picture("subset", caption, partial(plots.plot_subset, model, report.X)))
     if model.history_.iteration:
-        found["training"].append(
-            _picture(
-                "history",
-                "Training: the bound, or the objective in its place, and the terms that add up to it. It should rise"
-                " and flatten.",
-                lambda ax: plots.plot_history(model, ax=ax),
-            )
-        )
+        caption = "Training: the bound or the objective, and the terms that add up to it. It should rise and flatten."
+        found["training"].append(_picture("history", caption, partial(plots.plot_history, model)))
     found["layers"] = [_hidden(report, layer) for layer in range(1, layers)]
     if model.n_features_in_ == 1 and model.model_.n_outputs == 1:
-        found["fit"].append(_picture("fit", "The fit: bands of y (with noise) and of f (the function).", _fit(report)))
+        caption = "The fit: bands of y (with noise) and of f (the function)."
+        found["fit"].append(_picture("fit", caption, partial(_fit, report)))
     return found
 
 
 def _hidden(report: Report, layer: int) -> Picture:
     model = report.model
     if model.n_features_in_ == 1:
-        x = _line(report)
-        caption = f"What hidden layer {layer} makes of the input: draws of its first output. Steep: room for change."
-        return _picture(f"hidden-{layer}", caption, lambda ax: plots.plot_hidden(model, x, layer, ax=ax))
-    first, second = _two_inputs(report)
-    caption = (
-        f"What hidden layer {layer} makes of a regular grid over two inputs, the others at their mean. Where it is"
-        " stretched, the model can change faster."
-    )
-    return _picture(
-        f"hidden-{layer}", caption, lambda ax: plots.plot_warp(model, layer, X=report.X, inputs=(first, second), ax=ax)
-    )
+        caption = f"Hidden layer {layer} over the input: draws of its first output. Steep: room for change."
+        draw = partial(plots.plot_hidden, model, _line(report), layer)
+    else:
+        caption = (
+            f"Hidden layer {layer} on a regular grid over two inputs, the others at their mean. Where it is stretched,"
+            " the model can change faster."
+        )
+        draw = partial(plots.plot_warp, model, layer, X=report.X, inputs=_two_inputs(report))
+    return _picture(f"hidden-{layer}", caption, draw)
 
 
 def _two_inputs(report: Report) -> tuple[int, int]:
@@ -148,24 +119,20 @@ def _two_inputs(report: Report) -> tuple[int, int]:
 
 
 def _line(report: Report) -> NDArray[np.float64]:
-    """Points over the one input, a little beyond the evaluated rows; also where these are all alike."""
+    """Points over the one input, a little beyond the evaluated rows, which may all be alike."""
     low, high = report.X.min(), report.X.max()
     margin = 0.03 * (high - low) or 1.0
     return np.linspace(low - margin, high + margin, 250)
 
 
-def _fit(report: Report) -> Callable[[Any], object]:
+def _fit(report: Report, *, ax: Axes) -> Axes:
     x, y = report.X[:, 0], report.evaluation.y[:, 0]
-    grid = _line(report)
-
-    def draw(ax: Any) -> None:
-        plots.plot_fit(report.model, grid, n_functions=3, ax=ax)
-        ax.plot(x, y, "o", color="black", markersize=2.5, label="evaluated rows", zorder=5, rasterized=len(x) > 1500)
-
-    return draw
+    plots.plot_fit(report.model, _line(report), n_functions=3, ax=ax)
+    ax.plot(x, y, "o", color="black", markersize=2.5, label="evaluated rows", zorder=5, rasterized=len(x) > MANY)
+    return ax
 
 
-def _importance(ax: Any, report: Report, target: int) -> None:
+def _importance(report: Report, target: int, *, ax: Axes) -> Axes:
     values, spread = report.importance.mean[:, target], report.importance.std[:, target]
     order = np.argsort(-values, kind="stable")[:_MOST_BARS]
     places = np.arange(len(order))
@@ -177,25 +144,27 @@ def _importance(ax: Any, report: Report, target: int) -> None:
     ax.set_ylim(len(order) - 0.4, -0.6)
     ax.tick_params(axis="y", length=0)
     ax.set_xlabel("rise of the RMSE")
-    tidy(ax, grid="x")
+    return tidy(ax, grid="x")
 
 
-def _enlarge(handle: Any) -> None:
-    """Dots of many rows are small and faint in the picture, and should not be in its legend."""
-    if hasattr(handle, "get_markersize") and handle.get_markersize() <= 3:
+def _enlarge(handle: Artist | None) -> None:
+    """Make the dots of many rows, which are small and faint, visible in the legend."""
+    from matplotlib.lines import Line2D
+
+    if isinstance(handle, Line2D) and handle.get_markersize() <= 3:
         handle.set(alpha=1.0, markersize=4, markeredgewidth=1.0)
 
 
-def _picture(name: str, caption: str, draw: Callable[[Any], object]) -> Picture:
+def _picture(name: str, caption: str, draw: Callable[..., Axes]) -> Picture:
     import matplotlib
     from matplotlib.figure import Figure
 
     with matplotlib.rc_context(_RC), warnings.catch_warnings():
-        # Names in scripts that the font lacks become boxes in the picture; the tables show them.
+        # Letters that the font lacks become boxes in the picture; the tables show them.
         warnings.filterwarnings("ignore", message="Glyph")
         figure = Figure(figsize=(_WIDTH, _HEIGHT), layout="constrained")
         ax = figure.subplots()
-        draw(ax)
+        draw(ax=ax)
         handles, labels = ax.get_legend_handles_labels()
         if handles:
             legend = figure.legend(handles, labels, loc="outside lower center", ncols=2, frameon=False)

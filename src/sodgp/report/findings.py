@@ -1,24 +1,21 @@
-"""Warnings of a report: what a careful colleague would say, each with what to do."""
+"""Warnings of a report, each with what to do about it."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.stats import binomtest
 
 if TYPE_CHECKING:
-    from sodgp.estimator.regressor import DeepGPRegressor
-    from sodgp.evaluation.scores import Evaluation, Score
-    from sodgp.report.measures import Column
+    from sodgp.report.content import Report
 
 FEW_TRAINING_ROWS, FEW_ROWS = 50, 30
-# Below so many rows intervals say nothing, and no finding rests on them.
+# With fewer rows no finding rests on the intervals.
 TOO_FEW_ROWS = 5
-# Nats a row that the bound may still rise by over the last tenth of a run.
+# By how many nats a row the bound may still rise over the last tenth of a run.
 STILL_RISING = 0.02
 _SURE = 0.01
 
@@ -47,29 +44,15 @@ class Finding:
     fix: str
 
 
-@dataclass(frozen=True)
-class Facts:
-    """What the rules look at; see `sodgp.report.content.Report`; `overlap`: see `sodgp.report.measures.shared_rows`."""
-
-    model: DeepGPRegressor
-    about: dict[str, Any]
-    evaluation: Evaluation
-    scores: list[dict[str, Score]]
-    columns: Sequence[Column]
-    outside: NDArray[np.bool_]
-    overlap: tuple[int, int]
-    folds: int
-
-
-def find(facts: Facts) -> list[Finding]:
+def find(report: Report) -> list[Finding]:
     """All warnings, the serious ones first."""
-    found = [finding for rule in _RULES for finding in rule(facts)]
+    found = [finding for rule in _RULES for finding in rule(report)]
     return sorted(found, key=lambda finding: finding.level != "bad")
 
 
-def _seen_rows(facts: Facts) -> Iterator[Finding]:
-    shared, kept = facts.overlap
-    if shared and not facts.folds:
+def _seen_rows(report: Report) -> Iterator[Finding]:
+    shared, kept = report.overlap
+    if shared and not report.folds:
         what = "looks like the training table" if shared > 0.5 * kept else "shares rows with the training table"
         yield Finding(
             "bad",
@@ -79,8 +62,8 @@ def _seen_rows(facts: Facts) -> Iterator[Finding]:
         )
 
 
-def _training(facts: Facts) -> Iterator[Finding]:
-    about, history = facts.about, facts.model.history_
+def _training(report: Report) -> Iterator[Finding]:
+    about, history = report.about, report.model.history_
     if about["stopped"] == "failed":
         yield Finding(
             "bad",
@@ -106,22 +89,19 @@ def _training(facts: Facts) -> Iterator[Finding]:
 
 
 def _late_rise(bound: Sequence[float]) -> float:
-    """How much the mean of the last tenth of the logged bounds is above that of the tenth before; 0 if it may be noise.
-
-    Every entry is an estimate, from other samples and mostly from other rows.
-    """
+    """Rise of the mean bound over the last two tenths of the log; 0 if it may be Monte Carlo noise."""
     count = max(2, len(bound) // 10)
     if len(bound) < 2 * count:
         return 0.0
     last, before = np.asarray(bound[-count:]), np.asarray(bound[-2 * count : -count])
     rise = float(last.mean() - before.mean())
-    # The scatter of a whole quarter: two entries say little about their own.
+    # From a whole quarter of the log: two entries alone say little about their scatter.
     scatter = float(np.std(np.diff(bound[-max(4, len(bound) // 4) :]), ddof=1)) / 2**0.5
     return rise if rise > 3.0 * scatter * (2 / count) ** 0.5 else 0.0
 
 
-def _size(facts: Facts) -> Iterator[Finding]:
-    rows, inputs, here = facts.about["rows"], len(facts.about["inputs"]), len(facts.evaluation)
+def _size(report: Report) -> Iterator[Finding]:
+    rows, inputs, here = report.about["rows"], len(report.about["inputs"]), len(report.evaluation)
     if rows < max(FEW_TRAINING_ROWS, 5 * inputs):
         yield Finding(
             "warn",
@@ -134,53 +114,53 @@ def _size(facts: Facts) -> Iterator[Finding]:
             f"Only {here} {'row was' if here == 1 else 'rows were'} evaluated: "
             + ("the intervals say little." if here < TOO_FEW_ROWS else "all intervals of this report are wide."),
             "Collect more rows."
-            if facts.folds
+            if report.folds
             else "Evaluate on more rows, or use cross-validation (--cv 5) on the training table.",
         )
 
 
-def _less_sure(facts: Facts) -> str:
+def _less_sure(report: Report) -> str:
     """What to try where intervals are too narrow."""
-    weight = getattr(facts.model._method, "predictive_weight", 0.0)
-    first = "Train on the bound (predictive_weight=0)" if weight else "Train longer"
-    several = facts.about["members"] > 1
+    predictive = report.about["objective"] == "predictive"
+    first = "Train on the bound (predictive_weight=0)" if predictive else "Train longer"
+    several = report.about["members"] > 1
     more = "a larger member_spread" if several else "several members in a plain mixture (n_members=4, member_spread=1)"
     return f"{first}, use {more}, or widen the intervals by what the coverage curve says."
 
 
-def _surer(facts: Facts) -> str:
+def _surer(report: Report) -> str:
     """What to try where they are too wide."""
-    if facts.about["members"] > 1:
-        return "Members that disagree make intervals wide: train longer, or draw them in (a smaller member_spread)."
+    if report.about["members"] > 1:
+        return "Members that disagree make intervals wide: train longer, or take a smaller member_spread."
     return "Train longer: intervals shrink as the noise is learned."
 
 
-def _calibration(facts: Facts) -> Iterator[Finding]:
-    if len(facts.evaluation) < TOO_FEW_ROWS:
+def _calibration(report: Report) -> Iterator[Finding]:
+    if len(report.evaluation) < TOO_FEW_ROWS:
         return
-    for target, name in enumerate(facts.evaluation.targets):
-        share = facts.scores[target]["coverage_90"].value
-        middle = facts.scores[target]["coverage_50"].value
-        if _is_off(share, 0.9, len(facts.evaluation), 0.02):
+    for target, name in enumerate(report.evaluation.targets):
+        share = report.scores[target]["coverage_90"].value
+        middle = report.scores[target]["coverage_50"].value
+        if _is_off(share, 0.9, len(report.evaluation), 0.02):
             low = share < 0.9
             yield Finding(
                 "bad" if share < 0.8 else "warn",
-                f"{name}: 90 % intervals hold {100 * share:.0f} % of the observations; the model is too"
-                f" {'sure of itself' if low else 'timid'}.",
-                _less_sure(facts) if low else _surer(facts),
+                f"{name}: 90 % intervals hold {100 * share:.0f} % of the observations; the model is"
+                f" {'overconfident' if low else 'underconfident'}.",
+                _less_sure(report) if low else _surer(report),
             )
-        elif _is_off(middle, 0.5, len(facts.evaluation), 0.05):
+        elif _is_off(middle, 0.5, len(report.evaluation), 0.05):
             yield Finding(
                 "warn",
                 f"{name}: 90 % intervals are right, but 50 % intervals hold {100 * middle:.0f} % of the observations:"
                 " the predictive distribution has the wrong shape.",
                 "The noise may have other tails, or change with the inputs"
-                + (" (noise='heavy_tailed', noise='heteroscedastic')." if _noise(facts) == "homoscedastic" else "."),
+                + (" (noise='heavy_tailed', noise='heteroscedastic')." if _noise(report) == "homoscedastic" else "."),
             )
 
 
-def _noise(facts: Facts) -> str:
-    return str(facts.about["options"].get("noise", "homoscedastic"))
+def _noise(report: Report) -> str:
+    return str(report.about["options"].get("noise", "homoscedastic"))
 
 
 def _is_off(share: float, level: float, count: int, tolerance: float) -> bool:
@@ -188,14 +168,14 @@ def _is_off(share: float, level: float, count: int, tolerance: float) -> bool:
     return abs(share - level) > tolerance and bool(binomtest(round(share * count), count, level).pvalue < _SURE)
 
 
-def _worth(facts: Facts) -> Iterator[Finding]:
-    if len(facts.evaluation) < TOO_FEW_ROWS:
+def _worth(report: Report) -> Iterator[Finding]:
+    if len(report.evaluation) < TOO_FEW_ROWS:
         return
-    for name, scores in zip(facts.evaluation.targets, facts.scores, strict=True):
+    for name, scores in zip(report.evaluation.targets, report.scores, strict=True):
         if scores["r2"].low <= 0:
             yield Finding(
                 "bad" if scores["r2"].value <= 0 else "warn",
-                f"{name}: the predicted mean is not better, for sure, than the mean of the training targets"
+                f"{name}: the predicted mean is not clearly better than the mean of the training targets"
                 f" (R² {scores['r2'].value:.2f}).",
                 "Check that inputs and target belong together; the inputs may say little about this target.",
             )
@@ -208,22 +188,22 @@ def _worth(facts: Facts) -> Iterator[Finding]:
             )
 
 
-def _rows(facts: Facts) -> Iterator[Finding]:
-    outside = int(facts.outside.sum())
+def _rows(report: Report) -> Iterator[Finding]:
+    outside = int(report.outside.sum())
     if outside:
         yield Finding(
             "warn",
             f"{_rows_of(outside)} outside of what the model was trained on: it extrapolates there.",
             "Do not trust predictions far outside the training data; the table of worst rows marks such rows.",
         )
-    for target, name in enumerate(facts.evaluation.targets):
-        far = int((np.abs(facts.evaluation.z[:, target]) > 5).sum())
+    for target, name in enumerate(report.evaluation.targets):
+        far = int((np.abs(report.evaluation.z[:, target]) > 5).sum())
         if far:
             yield Finding(
                 "warn",
                 f"{name}: {_rows_of(far)} more than five standard deviations off.",
                 "Check them for errors in the data; if they are right, the noise has heavier tails than a Gaussian"
-                + (" (noise='heavy_tailed')." if _noise(facts) == "homoscedastic" else "."),
+                + (" (noise='heavy_tailed')." if _noise(report) == "homoscedastic" else "."),
             )
 
 
@@ -231,9 +211,9 @@ def _rows_of(count: int) -> str:
     return f"{count:,} row is" if count == 1 else f"{count:,} rows are"
 
 
-def _inputs(facts: Facts) -> Iterator[Finding]:
-    scaler, count = facts.model._x_seen, len(facts.evaluation)
-    inputs = [column for column in facts.columns if column.role == "input"]
+def _inputs(report: Report) -> Iterator[Finding]:
+    scaler, count = report.model.fitted_.x_seen, len(report.evaluation)
+    inputs = [column for column in report.columns if column.role == "input"]
     constant = [column.name for column, variance in zip(inputs, scaler.var_, strict=True) if variance == 0]
     if constant:
         yield Finding(
@@ -241,10 +221,10 @@ def _inputs(facts: Facts) -> Iterator[Finding]:
             f"Constant in the training data, so nothing was learned from {_listed(constant)}.",
             "Leave such columns out, or train on rows in which they vary.",
         )
-    if facts.folds or count < FEW_ROWS:
+    if report.folds or count < FEW_ROWS:
         return
     limit = max(0.5, 4 / np.sqrt(count))
-    moved = [column.name for column in facts.columns if abs(column.shift) > limit and column.name not in constant]
+    moved = [column.name for column in report.columns if abs(column.shift) > limit and column.name not in constant]
     if moved:
         yield Finding(
             "warn",
@@ -259,7 +239,7 @@ def _listed(names: Sequence[str], most: int = 6) -> str:
     return ", ".join(names[:most]) + more
 
 
-_RULES: tuple[Callable[[Facts], Iterator[Finding]], ...] = (
+_RULES: tuple[Callable[[Report], Iterator[Finding]], ...] = (
     _seen_rows,
     _training,
     _calibration,

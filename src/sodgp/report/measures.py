@@ -1,4 +1,4 @@
-"""What is measured of data and model beside the predictions: columns, importance, rows out of place."""
+"""Measures of data and model: columns, importance, rows outside the training data."""
 
 from __future__ import annotations
 
@@ -8,9 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sodgp.estimator.describe import feature_names
+from sodgp.estimator.describe import feature_names, models_of
 from sodgp.estimator.regressor import DeepGPRegressor
-from sodgp.estimator.several import models_of
 from sodgp.evaluation.scores import Evaluation
 from sodgp.plots.inputs import subset_inputs
 from sodgp.system.arrays import FloatArray
@@ -22,20 +21,10 @@ _IMPORTANCE_ROWS = 20_000
 
 @dataclass(frozen=True)
 class Column:
-    """One column of the data.
+    """One column of the evaluated rows; its `role` is ``"input"`` or ``"target"``.
 
-    Attributes
-    ----------
-    name : str
-    role : {"input", "target"}
-    low, median, high, mean, std : float
-        Of the evaluated rows.
-    distinct : int
-        Different values.
-    whole : bool
-        Whether all of them are whole numbers.
-    shift : float
-        Mean minus the mean of the training rows, in their standard deviations.
+    `distinct` counts different values, `whole` says whether all are whole numbers, and `shift` is the mean minus that
+    of the training rows, in their standard deviations.
     """
 
     name: str
@@ -52,36 +41,21 @@ class Column:
 
 @dataclass(frozen=True)
 class Importance:
-    """How much worse the predicted mean gets when a column is shuffled.
-
-    Attributes
-    ----------
-    mean, std : ndarray of shape [D, P]
-        Rise of the RMSE over the repeats, in units of each target.
-    """
+    """Rise of the RMSE when a column is shuffled: mean and std over the repeats, [D, P], in units of each target."""
 
     mean: FloatArray
     std: FloatArray
 
 
 def outside_training(model: DeepGPRegressor, X: FloatArray) -> NDArray[np.bool_]:
-    """Rows in which an input lies more than one standard deviation beyond all of the subset (or inducing inputs).
+    """Rows, [N], in which an input lies more than one standard deviation beyond the whole subset (or inducing inputs).
 
     A model file does not hold the training rows, so their range is not known; the subset spreads over it. A column that
     was constant in training may not change at all.
-
-    Parameters
-    ----------
-    model : DeepGPRegressor
-    X : ndarray of shape [N, D]
-
-    Returns
-    -------
-    ndarray of bool, shape [N]
     """
     anchors = subset_inputs(model)
-    margin = np.where(model._x_seen.var_ > 0, model._x_seen.scale_, 0.0)
-    tiny = 1e-9 * (1.0 + np.abs(model._x_seen.mean_))
+    margin = np.where(model.fitted_.x_seen.var_ > 0, model.fitted_.x_seen.scale_, 0.0)
+    tiny = 1e-9 * (1.0 + np.abs(model.fitted_.x_seen.mean_))
     low, high = anchors.min(0) - margin - tiny, anchors.max(0) + margin + tiny
     beyond = np.less(X, low) | np.greater(X, high)
     return np.asarray(beyond.any(1))
@@ -90,7 +64,7 @@ def outside_training(model: DeepGPRegressor, X: FloatArray) -> NDArray[np.bool_]
 def columns_of(model: DeepGPRegressor, rows: FloatArray, found: Evaluation) -> list[Column]:
     """Inputs and targets of the evaluated rows."""
     columns = []
-    x, y = model._x_seen, model._y_seen
+    x, y = model.fitted_.x_seen, model.fitted_.y_seen
     groups = (("input", feature_names(model), rows, x), ("target", found.targets, found.y, y))
     for role, names, values, scaler in groups:
         for index, name in enumerate(names):
@@ -111,7 +85,7 @@ def importance_of(model: DeepGPRegressor, X: Any, y: FloatArray, random_state: i
     chosen = np.sort(np.random.default_rng(random_state).permutation(len(y))[:count])
     keys = [str(index) for index in range(y.shape[1])]
 
-    def errors(estimator: Any, X_part: Any, y_part: FloatArray) -> dict[str, float]:
+    def errors(estimator: DeepGPRegressor, X_part: Any, y_part: FloatArray) -> dict[str, float]:
         residual = estimator.predict(X_part).reshape(y_part.shape) - y_part
         return dict(zip(keys, -np.sqrt(np.mean(residual**2, axis=0)), strict=True))
 
@@ -125,13 +99,10 @@ def importance_of(model: DeepGPRegressor, X: Any, y: FloatArray, random_state: i
 
 
 def shared_rows(model: DeepGPRegressor, rows: FloatArray) -> tuple[int, int]:
-    """How many rows of the subset, which are training rows, are among these rows, and how many it has.
-
-    Of several members, of all their subsets together.
-    """
-    if not model._method.uses_subset:
+    """How many rows of the subset, or of all members' subsets, are among these rows, and how many it has."""
+    if not model.inference_.uses_subset:
         return 0, 0
-    scaler = model._x_scaler
+    scaler = model.fitted_.x_scaler
 
     def keys(values: FloatArray) -> set[bytes]:
         return {np.round((row - scaler.mean_) / scaler.scale_, 6).tobytes() for row in values + 0.0}

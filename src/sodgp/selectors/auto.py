@@ -96,17 +96,7 @@ class Auto:
             raise ConfigurationError(f"Auto: min_size={self.min_size} is above max_size={self.max_size}.")
 
     def limits(self, n_rows: int, batch_size: int, n_samples: int, n_layers: int) -> dict[str, int]:
-        """Largest M by each limit, named as in the log.
-
-        Parameters
-        ----------
-        n_rows : int
-            Rows N.
-        batch_size : int
-            Rows that a step sees, the subset counted in.
-        n_samples, n_layers : int
-            Monte Carlo samples T and GP layers L.
-        """
+        """Largest M by each limit, named as in the log; of the `batch_size` rows of a step the subset is a part."""
         a_row = _NUMBER_BYTES * _ARRAYS_A_LAYER * n_samples * min(batch_size, n_rows) * n_layers
         return {
             "max_size": self.max_size,
@@ -125,16 +115,9 @@ class Auto:
         n_samples: int = 10,
         n_layers: int = 2,
     ) -> AutoSize:
-        """The number of rows for these inputs; also logged, at level INFO of the logger ``"sodgp"``.
+        """The number of rows for these standardised inputs; also logged, at level INFO of the logger ``"sodgp"``.
 
-        Parameters
-        ----------
-        X : Tensor of shape [N, D]
-            Standardised inputs, float64.
-        noise_variance : float
-            A guess, in units of the standardised targets; the fit takes the value at which training starts.
-        batch_size, n_samples, n_layers : int
-            As in `limits`.
+        `noise_variance` is a guess, in units of the standardised targets; the fit takes its initial value.
 
         Examples
         --------

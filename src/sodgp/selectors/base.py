@@ -17,6 +17,10 @@ from torch import Generator, Tensor
 
 from sodgp.errors import ConfigurationError, InputError
 
+Rows = Float[Tensor, "N D"]
+Targets = Float[Tensor, "N P"]
+Chosen = Int64[Tensor, " M"]
+
 CHUNK_ELEMENTS = 1_000_000
 """Numbers in the widest temporary array of one chunk of rows (8 MB in float64)."""
 
@@ -28,18 +32,13 @@ class Selector(Protocol):
     Examples
     --------
     >>> from sodgp.selectors import KMeans
-    >>> isinstance(KMeans(), Selector), isinstance("kmeans", Selector)
-    (True, False)
+    >>> selector: Selector = KMeans()
+    >>> X = torch.tensor([[0.0], [0.1], [5.0]], dtype=torch.float64)
+    >>> selector.select(X, None, 2, None, torch.Generator().manual_seed(0)).shape
+    torch.Size([2])
     """
 
-    def select(
-        self,
-        X: Float[Tensor, "N D"],
-        y: Float[Tensor, "N P"] | None,
-        size: int,
-        kernel: Kernel | None,
-        generator: Generator,
-    ) -> Int64[Tensor, " M"]:
+    def select(self, X: Rows, y: Targets | None, size: int, kernel: Kernel | None, generator: Generator) -> Chosen:
         """Pick ``size`` different rows of ``X``.
 
         Parameters
@@ -51,8 +50,7 @@ class Selector(Protocol):
         size : int
             Rows wanted, M. With ``size >= N`` the answer is every row in its own order.
         kernel : gpytorch.kernels.Kernel or None
-            Kernel over the rows of ``X``. None: a unit-variance RBF with lengthscale sqrt(D). Selectors that only look
-            at distances between rows do not use it.
+            Kernel over the rows of ``X``; None: a unit-variance RBF with lengthscale sqrt(D). A selector may ignore it.
         generator : torch.Generator
             On the CPU; the only source of randomness.
 
@@ -79,24 +77,18 @@ def select_each(
     kernels: Sequence[Kernel | None] | None,
     generators: Sequence[Generator],
 ) -> Int64[Tensor, "R M"]:
-    """Select a subset for each of R replicates.
-
-    Cost: R times that of the selector; replicate r gets exactly the rows that it would get alone.
+    """Select a subset for each of R replicates; each gets the rows that it would get alone.
 
     Parameters
     ----------
     selector : Selector
-        Used for every replicate.
     X : Tensor, shape [R, N, D]
-        One data set per replicate.
     y : Tensor, shape [R, N, P], or None
-        Their targets.
     size : int
         Rows wanted per replicate.
     kernels : sequence of R kernels (or None), or None
-        One per replicate; None stands for the default kernel everywhere.
+        None stands for the default kernel everywhere.
     generators : sequence of R torch.Generator
-        One per replicate, so that a replicate does not depend on its neighbours.
 
     Returns
     -------
@@ -126,15 +118,7 @@ def select_each(
 
 
 def check_request(X: Tensor, y: Tensor | None, size: int) -> None:
-    """Raise unless ``size`` rows can be chosen from ``X``.
-
-    Raises
-    ------
-    InputError
-        ``X`` is not a finite, non-empty [N, D] tensor, or ``y`` has another number of rows.
-    ConfigurationError
-        ``size`` is less than one.
-    """
+    """Raise InputError for rows that `check_rows` refuses or too few targets, ConfigurationError for a size below 1."""
     check_rows(X)
     if y is not None and y.shape[0] != X.shape[0]:
         raise InputError(f"X has {X.shape[0]} rows but y has {y.shape[0]}; give one target row per input row.")
@@ -152,12 +136,12 @@ def check_rows(X: Tensor) -> None:
         raise InputError(f"Row {row} of X holds NaN or infinity; remove or impute such rows before selecting a subset.")
 
 
-def all_rows(X: Float[Tensor, "N D"]) -> Int64[Tensor, " N"]:
+def all_rows(X: Rows) -> Int64[Tensor, " N"]:
     """Every row number in order: the answer when the subset is as large as the data."""
     return torch.arange(X.shape[0], device=X.device)
 
 
-def kernel_or_default(kernel: Kernel | None, X: Float[Tensor, "N D"]) -> Kernel:
+def kernel_or_default(kernel: Kernel | None, X: Rows) -> Kernel:
     """Return ``kernel``, or for None a unit-variance RBF with lengthscale sqrt(D) on the device of ``X``."""
     if kernel is not None:
         return kernel
@@ -173,22 +157,11 @@ def row_chunks(n_rows: int, width: int) -> Iterator[slice]:
         yield slice(start, min(start + step, n_rows))
 
 
-def take_distinct(X: Float[Tensor, "N D"], order: Int64[Tensor, " K"], size: int) -> Int64[Tensor, " M"]:
-    """Take the first ``size`` entries of ``order`` whose rows differ in value.
+def take_distinct(X: Rows, order: Int64[Tensor, " K"], size: int) -> Chosen:
+    """The first ``size`` of the row numbers in ``order`` whose rows differ in value.
 
     A row that repeats the values of an earlier one would make the kernel matrix of the subset singular, so repeats are
     taken (in their order) only when nothing else is left. Cost: O(size D) where repeats are few, O(K D) at most.
-
-    Parameters
-    ----------
-    X : Tensor, shape [N, D]
-    order : Tensor, shape [K], int64
-        Different row numbers, the preferred first; K >= ``size``.
-    size : int
-
-    Returns
-    -------
-    Tensor, shape [size], int64
     """
     seen: set[bytes] = set()
     chosen: list[int] = []

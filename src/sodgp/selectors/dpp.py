@@ -8,13 +8,13 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 from gpytorch.kernels import Kernel
-from jaxtyping import Float, Int64
+from jaxtyping import Float
 from torch import Generator, Tensor
 
 from sodgp.errors import ConfigurationError
 from sodgp.kernels.dense import covariance, variance
 from sodgp.linalg.cholesky import Jitter, cholesky
-from sodgp.selectors.base import all_rows, check_request, kernel_or_default, take_distinct
+from sodgp.selectors.base import Chosen, Rows, Targets, all_rows, check_request, kernel_or_default, take_distinct
 from sodgp.selectors.greedy_variance import GreedyVariance
 
 _BLOCK = 256  # swaps proposed between two evaluations of the kernel and two fresh inverses
@@ -26,8 +26,8 @@ class DPP:
 
     Up to ``exact_limit`` rows the draw is exact: O(N^3) time and O(N^2) memory for the eigenvectors. Above, it is the
     end of a Markov chain of ``n_steps`` proposed swaps of one row, started at the greedy subset: O(N M^2 + N M D) time
-    and O(N M) memory for the start, O(M^2) time a step. The chain has the k-DPP as its law in the long run only; with
-    many more rows than steps the subset is a randomised greedy one.
+    and O(N M) memory for the start, O(M^2) time a step. The distribution of the chain is the k-DPP in the long
+    run only; with many more rows than steps the subset is a randomised greedy one.
 
     References: A. Kulesza and B. Taskar (2011), k-DPPs: fixed-size determinantal point processes; N. Anari, S. Oveis
     Gharan and A. Rezaei (2016), Monte Carlo Markov chain algorithms for sampling strongly Rayleigh distributions and
@@ -66,14 +66,7 @@ class DPP:
             raise ConfigurationError(f"DPP: jitter is {self.jitter}; it must be positive.")
 
     @torch.no_grad()
-    def select(
-        self,
-        X: Float[Tensor, "N D"],
-        y: Float[Tensor, "N P"] | None,
-        size: int,
-        kernel: Kernel | None,
-        generator: Generator,
-    ) -> Int64[Tensor, " M"]:
+    def select(self, X: Rows, y: Targets | None, size: int, kernel: Kernel | None, generator: Generator) -> Chosen:
         """Draw ``size`` rows, ascending; arguments and errors as in :class:`~sodgp.selectors.base.Selector`."""
         check_request(X, y, size)
         N = X.shape[0]
@@ -86,7 +79,7 @@ class DPP:
             K = covariance(kernel, X, X).to(torch.float64)
             drawn = sample_k_dpp(K, size, jitter, generator)
             rest = torch.randperm(N, generator=generator).to(X.device)
-            # Rows of equal values come together only where the kernel matrix has too low a rank for the size.
+            # Rows of equal values are drawn only where the kernel matrix has too low a rank for the size.
             drawn = take_distinct(X, torch.cat([drawn, rest[~torch.isin(rest, drawn)]]), size)
         else:
             start = GreedyVariance().select_with_trace(X, size, kernel).indices
@@ -95,24 +88,11 @@ class DPP:
 
 
 @torch.no_grad()
-def sample_k_dpp(K: Float[Tensor, "N N"], size: int, jitter: float, generator: Generator) -> Int64[Tensor, " M"]:
+def sample_k_dpp(K: Float[Tensor, "N N"], size: int, jitter: float, generator: Generator) -> Chosen:
     """Draw S with probability det (K + jitter I)_SS / e_M, e_M the elementary symmetric polynomial of the eigenvalues.
 
-    First M eigenvectors are drawn, then M rows from the projection onto them, one after the other. Cost: O(N^3).
-
-    Parameters
-    ----------
-    K : Tensor, shape [N, N]
-    size : int
-        M, at most N.
-    jitter : float
-        Positive.
-    generator : torch.Generator
-
-    Returns
-    -------
-    Tensor, shape [size], int64
-        In the order drawn.
+    First M eigenvectors are drawn, then M rows from the projection onto them, one after the other; they come back in
+    that order. Cost: O(N^3).
     """
     eigenvalues, eigenvectors = torch.linalg.eigh(K)
     uniform = torch.rand(K.shape[0] + size, dtype=torch.float64, generator=generator).numpy()
@@ -141,20 +121,10 @@ def sample_k_dpp(K: Float[Tensor, "N N"], size: int, jitter: float, generator: G
 
 
 def log_elementary(log_values: np.ndarray, size: int) -> np.ndarray:
-    """Logarithms of the elementary symmetric polynomials.
+    """Logarithms of the elementary symmetric polynomials, shape [size + 1, N + 1].
 
-    Parameters
-    ----------
-    log_values : ndarray, shape [N]
-        Logarithms of the variables.
-    size : int
-        Largest degree.
-
-    Returns
-    -------
-    ndarray, shape [size + 1, N + 1]
-        Entry [k, n] is that of degree k in the first n variables. In logarithms, since a product of a hundred
-        eigenvalues leaves the range of floating-point numbers.
+    Entry [k, n] is that of degree k in the first n variables. In logarithms, since a product of a hundred eigenvalues
+    leaves the range of floating-point numbers.
     """
     table = np.full((size + 1, log_values.size + 1), -np.inf)
     table[0] = 0.0
@@ -165,31 +135,17 @@ def log_elementary(log_values: np.ndarray, size: int) -> np.ndarray:
 
 @torch.no_grad()
 def swap_chain(
-    X: Float[Tensor, "N D"],
+    X: Rows,
     kernel: Kernel,
-    start: Int64[Tensor, " M"],
+    start: Chosen,
     n_steps: int,
     jitter: float,
     generator: Generator,
-) -> Int64[Tensor, " M"]:
+) -> Chosen:
     """End of a Metropolis chain over subsets that swaps one row at a time and leaves the k-DPP invariant.
 
     A step proposes to put a random row in the place of a random member, and accepts with the ratio of the determinants
     (of K + jitter I); a row that repeats the values of another member is refused. Cost: O(M^2) a step.
-
-    Parameters
-    ----------
-    X : Tensor, shape [N, D]
-    kernel : gpytorch.kernels.Kernel
-    start : Tensor, shape [M], int64
-    n_steps : int
-    jitter : float
-        Positive.
-    generator : torch.Generator
-
-    Returns
-    -------
-    Tensor, shape [M], int64
     """
     M = start.numel()
     members = start.clone()
@@ -231,6 +187,6 @@ def swap_chain(
     return members
 
 
-def _row_keys(X: Float[Tensor, "N D"]) -> list[bytes]:
+def _row_keys(X: Rows) -> list[bytes]:
     """Bytes that are equal for rows of equal values."""
     return [row.tobytes() for row in (X + 0.0).cpu().numpy()]

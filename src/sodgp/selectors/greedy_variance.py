@@ -16,23 +16,26 @@ from torch import Generator, Tensor
 from sodgp.errors import ConfigurationError
 from sodgp.kernels.dense import covariance, variance
 from sodgp.linalg.cholesky import inverse_triangular
-from sodgp.selectors.base import all_rows, check_request, check_rows, kernel_or_default, row_chunks, take_distinct
+from sodgp.selectors.base import (
+    Chosen,
+    Rows,
+    Targets,
+    all_rows,
+    check_request,
+    check_rows,
+    kernel_or_default,
+    row_chunks,
+    take_distinct,
+)
 
 ROUNDING = 1e-12
 """A conditional variance below this fraction of the largest prior variance is rounding error."""
 
 
 class Selection(NamedTuple):
-    """Rows in the order of selection, and what each left unexplained.
+    """Rows in the order of selection; ``traces[m]`` is that of K - K_NS K_SS^-1 K_SN for the first m + 1 rows."""
 
-    Parameters
-    ----------
-    indices : Tensor, shape [M], int64
-    traces : Tensor, shape [M]
-        ``traces[m]`` is the trace of K - K_NS K_SS^-1 K_SN, S being the first m + 1 rows.
-    """
-
-    indices: Int64[Tensor, " M"]
+    indices: Chosen
     traces: Float[Tensor, " M"]
 
 
@@ -76,39 +79,15 @@ class GreedyVariance:
         if self.pool_size < 1:
             raise ConfigurationError(f"GreedyVariance: pool_size is {self.pool_size}; it must be at least one.")
 
-    def select(
-        self,
-        X: Float[Tensor, "N D"],
-        y: Float[Tensor, "N P"] | None,
-        size: int,
-        kernel: Kernel | None,
-        generator: Generator,
-    ) -> Int64[Tensor, " M"]:
+    def select(self, X: Rows, y: Targets | None, size: int, kernel: Kernel | None, generator: Generator) -> Chosen:
         """Pick ``size`` rows in greedy order; arguments and errors as in :class:`~sodgp.selectors.base.Selector`."""
         check_request(X, y, size)
         if size >= X.shape[0]:
             return all_rows(X)
         return self.select_with_trace(X, size, kernel).indices
 
-    def select_with_trace(self, X: Float[Tensor, "N D"], size: int, kernel: Kernel | None = None) -> Selection:
-        """Pick ``size`` rows (at most N) and report the remaining trace after each.
-
-        Parameters
-        ----------
-        X : Tensor, shape [N, D]
-        size : int
-        kernel : gpytorch.kernels.Kernel or None
-
-        Returns
-        -------
-        Selection
-            Greedy order also where ``size >= N``.
-
-        Raises
-        ------
-        InputError, ConfigurationError
-            As in :meth:`select`.
-        """
+    def select_with_trace(self, X: Rows, size: int, kernel: Kernel | None = None) -> Selection:
+        """Pick ``size`` rows (at most N) in greedy order, and report the remaining trace after each."""
         check_request(X, None, size)
         size = min(size, X.shape[0])
         indices, traces = self._grow(X, kernel, size, threshold=None)
@@ -119,32 +98,10 @@ class GreedyVariance:
             traces = torch.cat([traces, traces[-1:].expand(size - traces.numel())])
         return Selection(indices, traces)
 
-    def select_until(
-        self, X: Float[Tensor, "N D"], kernel: Kernel | None, threshold: float, max_size: int
-    ) -> Selection:
-        """Pick rows until the remaining trace is below ``threshold``, or ``max_size`` rows are chosen.
+    def select_until(self, X: Rows, kernel: Kernel | None, threshold: float, max_size: int) -> Selection:
+        """Pick rows until the remaining trace is below ``threshold``, or ``max_size`` rows are chosen; at least one.
 
         Fewer rows come back also where further ones would lower the trace by rounding errors only.
-
-        Parameters
-        ----------
-        X : Tensor, shape [N, D]
-        kernel : gpytorch.kernels.Kernel or None
-        threshold : float
-            For instance a fraction of the noise variance times N.
-        max_size : int
-
-        Returns
-        -------
-        Selection
-            At least one row.
-
-        Raises
-        ------
-        InputError
-            ``X`` is empty, not finite or not two-dimensional.
-        ConfigurationError
-            ``max_size`` is less than one.
         """
         check_request(X, None, max_size)
         return self._grow(X, kernel, min(max_size, X.shape[0]), threshold)
@@ -196,16 +153,9 @@ class GreedyVariance:
 
 
 class PartialCholesky:
-    """A growing factorisation K ~ G' G of the kernel matrix of all rows, by chosen pivot rows.
+    """A growing factorisation K ~ G' G of the kernel matrix of all rows, by at most `size` pivot rows.
 
     Cost: N (D + M) per pivot, in chunks of rows; O(N M) memory.
-
-    Parameters
-    ----------
-    X : Tensor, shape [N, D]
-    kernel : gpytorch.kernels.Kernel
-    size : int
-        Largest number of pivots.
 
     Attributes
     ----------
@@ -216,7 +166,7 @@ class PartialCholesky:
         Rounding level of ``residual``.
     """
 
-    def __init__(self, X: Float[Tensor, "N D"], kernel: Kernel, size: int) -> None:
+    def __init__(self, X: Rows, kernel: Kernel, size: int) -> None:
         check_rows(X)
         self.X = X
         self.kernel = kernel
@@ -229,7 +179,7 @@ class PartialCholesky:
         self.rank = 0
 
     @property
-    def pivots(self) -> Int64[Tensor, " M"]:
+    def pivots(self) -> Chosen:
         """Pivot rows in their order."""
         return torch.cat(self._pivots)
 

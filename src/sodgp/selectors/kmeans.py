@@ -16,7 +16,7 @@ from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 from torch import Generator, Tensor
 
 from sodgp.errors import ConfigurationError
-from sodgp.selectors.base import all_rows, check_request, row_chunks, take_distinct
+from sodgp.selectors.base import Chosen, Rows, Targets, all_rows, check_request, row_chunks, take_distinct
 
 
 @dataclass(frozen=True)
@@ -63,14 +63,7 @@ class KMeans:
             if getattr(self, name) < 1:
                 raise ConfigurationError(f"KMeans: {name} is {getattr(self, name)}; it must be at least one.")
 
-    def select(
-        self,
-        X: Float[Tensor, "N D"],
-        y: Float[Tensor, "N P"] | None,
-        size: int,
-        kernel: Kernel | None,
-        generator: Generator,
-    ) -> Int64[Tensor, " M"]:
+    def select(self, X: Rows, y: Targets | None, size: int, kernel: Kernel | None, generator: Generator) -> Chosen:
         """Pick one row per centre, ascending; arguments and errors as in :class:`~sodgp.selectors.base.Selector`."""
         check_request(X, y, size)
         if size >= X.shape[0]:
@@ -81,8 +74,8 @@ class KMeans:
         centres = self.centres(X, size, generator)
         return distinct[nearest_rows(X[distinct], centres)].sort().values
 
-    def centres(self, X: Float[Tensor, "N D"], size: int, generator: Generator) -> Float[Tensor, "M D"]:
-        """Centres of the clusters; fewer than `size` distinct rows must not be asked for."""
+    def centres(self, X: Rows, size: int, generator: Generator) -> Float[Tensor, "M D"]:
+        """Centres of the clusters, not more of them than distinct rows."""
         options = {
             "n_clusters": size,
             "n_init": self.n_init,
@@ -102,7 +95,7 @@ class KMeans:
         return torch.from_numpy(clustering.cluster_centers_).to(X)
 
 
-def distinct_rows(X: Float[Tensor, "N D"]) -> Int64[Tensor, " U"]:
+def distinct_rows(X: Rows) -> Int64[Tensor, " U"]:
     """Row numbers of the first occurrence of every value of a row, ascending.
 
     Cost: O(N D log N) time, O(N D) memory: one sort of the rows as strings of bytes.
@@ -115,22 +108,11 @@ def distinct_rows(X: Float[Tensor, "N D"]) -> Int64[Tensor, " U"]:
     return torch.from_numpy(np.sort(first)).to(X.device)
 
 
-def nearest_rows(X: Float[Tensor, "N D"], centres: Float[Tensor, "M D"]) -> Int64[Tensor, " M"]:
-    """Assign a row of its own to every centre, nearest pairs first.
+def nearest_rows(X: Rows, centres: Float[Tensor, "M D"]) -> Chosen:
+    """Assign to each of M centres its own row of N >= M, nearest pairs first.
 
-    A centre whose nearest row is gone looks again among the rows that are left. Cost: O(N M D) time for a pass, with
+    A centre whose nearest row is taken looks again among the rows that are left. Cost: O(N M D) time for a pass, with
     rarely more than two or three passes, each over fewer centres; memory for one chunk of rows.
-
-    Parameters
-    ----------
-    X : Tensor, shape [N, D]
-        N >= M rows.
-    centres : Tensor, shape [M, D]
-
-    Returns
-    -------
-    Tensor, shape [M], int64
-        Distinct row numbers, in the order of the centres.
     """
     N, M = X.shape[0], centres.shape[0]
     rows = torch.full((M,), -1, dtype=torch.int64, device=X.device)
@@ -150,9 +132,7 @@ def nearest_rows(X: Float[Tensor, "N D"], centres: Float[Tensor, "M D"]) -> Int6
     return rows
 
 
-def _nearest_free(
-    X: Float[Tensor, "N D"], centres: Float[Tensor, "M D"], free: Tensor
-) -> tuple[Float[Tensor, " M"], Int64[Tensor, " M"]]:
+def _nearest_free(X: Rows, centres: Float[Tensor, "M D"], free: Tensor) -> tuple[Float[Tensor, " M"], Chosen]:
     """Squared distance to, and number of, the nearest free row of every centre."""
     M = centres.shape[0]
     best = torch.full((M,), torch.inf, dtype=X.dtype, device=X.device)

@@ -12,7 +12,17 @@ from torch import Generator, Tensor
 from sodgp.errors import ConfigurationError
 from sodgp.kernels.dense import covariance, variance
 from sodgp.linalg.cholesky import Jitter, cholesky, inverse_triangular
-from sodgp.selectors.base import all_rows, check_request, check_rows, kernel_or_default, row_chunks, take_distinct
+from sodgp.selectors.base import (
+    Chosen,
+    Rows,
+    Targets,
+    all_rows,
+    check_request,
+    check_rows,
+    kernel_or_default,
+    row_chunks,
+    take_distinct,
+)
 
 _SMALLEST_RIDGE = 1e-10  # of the mean variance; below it K + ridge I cannot be factorised safely
 
@@ -25,7 +35,7 @@ class Leverage:
     the noise variance as ridge the scores add up to the number of parameters that the data can tell apart.
 
     Cost: up to ``exact_limit`` rows O(N^3) time and O(N^2) memory; above, with s = ``sketch_size``, O(N s^2 + N s D)
-    time and O(N) memory beside X. Scores from a sketch are good while s is well above that number of parameters; with
+    time and O(N) memory besides X. Scores from a sketch are good while s is well above that number of parameters; with
     fewer rows they are too large, and the choice comes nearer to a uniform one.
 
     References: A. Alaoui and M. W. Mahoney (2015), Fast randomized kernel ridge regression with statistical guarantees;
@@ -63,14 +73,7 @@ class Leverage:
             if getattr(self, name) < 1:
                 raise ConfigurationError(f"Leverage: {name} is {getattr(self, name)}; it must be at least one.")
 
-    def select(
-        self,
-        X: Float[Tensor, "N D"],
-        y: Float[Tensor, "N P"] | None,
-        size: int,
-        kernel: Kernel | None,
-        generator: Generator,
-    ) -> Int64[Tensor, " M"]:
+    def select(self, X: Rows, y: Targets | None, size: int, kernel: Kernel | None, generator: Generator) -> Chosen:
         """Pick ``size`` rows in the order drawn; arguments and errors as in :class:`~sodgp.selectors.base.Selector`."""
         check_request(X, y, size)
         N = X.shape[0]
@@ -85,32 +88,19 @@ class Leverage:
     @torch.no_grad()
     def scores(
         self,
-        X: Float[Tensor, "N D"],
+        X: Rows,
         kernel: Kernel | None = None,
         ridge: float | None = None,
         generator: Generator | None = None,
     ) -> Float[Tensor, " N"]:
-        """Ridge leverage score of every row.
-
-        Parameters
-        ----------
-        X : Tensor, shape [N, D]
-        kernel : gpytorch.kernels.Kernel or None
-        ridge : float or None
-            None: ``noise_variance``.
-        generator : torch.Generator or None
-            For the sketches, above ``exact_limit`` rows; None: a fixed seed.
-
-        Returns
-        -------
-        Tensor, shape [N]
+        """Ridge leverage score of every row; `generator` is for the sketches, above ``exact_limit`` rows.
 
         Raises
         ------
         InputError
             ``X`` is empty, not finite or not two-dimensional.
         ConfigurationError
-            ``ridge`` is not positive.
+            ``ridge`` (``noise_variance`` if left out) is not positive.
         """
         check_rows(X)
         ridge = self.noise_variance if ridge is None else ridge
@@ -133,7 +123,7 @@ def exact_scores(K: Float[Tensor, "N N"], ridge: float) -> Float[Tensor, " N"]:
 
 @torch.no_grad()
 def recursive_scores(
-    X: Float[Tensor, "N D"], kernel: Kernel, ridge: float, sketch_size: int, generator: Generator
+    X: Rows, kernel: Kernel, ridge: float, sketch_size: int, generator: Generator
 ) -> Float[Tensor, " N"]:
     """Approximate ridge leverage scores from weighted sketches of nested random halves of the data.
 
@@ -145,20 +135,6 @@ def recursive_scores(
 
     Cost: O(N s^2 + N s D) time for sketches of s rows, three passes over the data in all. Reference: C. Musco and
     C. Musco (2017), Recursive sampling for the Nystrom method.
-
-    Parameters
-    ----------
-    X : Tensor, shape [N, D]
-    kernel : gpytorch.kernels.Kernel
-    ridge : float
-        Positive.
-    sketch_size : int
-        Expected number of rows in a sketch, s.
-    generator : torch.Generator
-
-    Returns
-    -------
-    Tensor, shape [N]
     """
     N = X.shape[0]
     order = torch.randperm(N, generator=generator).to(X.device)
@@ -178,7 +154,7 @@ def recursive_scores(
 
 
 def _scores_given(
-    X: Float[Tensor, "N D"],
+    X: Rows,
     rows: Int64[Tensor, " n"],
     kernel: Kernel,
     ridge: float,

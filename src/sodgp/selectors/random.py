@@ -6,10 +6,9 @@ from dataclasses import dataclass
 
 import torch
 from gpytorch.kernels import Kernel
-from jaxtyping import Float, Int64
-from torch import Generator, Tensor
+from torch import Generator
 
-from sodgp.selectors.base import all_rows, check_request, take_distinct
+from sodgp.selectors.base import Chosen, Rows, Targets, all_rows, check_request, take_distinct
 
 
 @dataclass(frozen=True)
@@ -29,14 +28,7 @@ class Random:
     torch.Size([5])
     """
 
-    def select(
-        self,
-        X: Float[Tensor, "N D"],
-        y: Float[Tensor, "N P"] | None,
-        size: int,
-        kernel: Kernel | None,
-        generator: Generator,
-    ) -> Int64[Tensor, " M"]:
+    def select(self, X: Rows, y: Targets | None, size: int, kernel: Kernel | None, generator: Generator) -> Chosen:
         """Pick ``size`` rows at random, ascending; arguments and errors as in `Selector`."""
         check_request(X, y, size)
         N = X.shape[0]

@@ -6,11 +6,10 @@ from dataclasses import dataclass
 
 import torch
 from gpytorch.kernels import Kernel
-from jaxtyping import Float, Int64
 from torch import Generator, Tensor
 
 from sodgp.errors import ConfigurationError
-from sodgp.selectors.base import all_rows, check_request, kernel_or_default, take_distinct
+from sodgp.selectors.base import Chosen, Rows, Targets, all_rows, check_request, kernel_or_default, take_distinct
 from sodgp.selectors.greedy_variance import PartialCholesky
 
 
@@ -18,9 +17,9 @@ from sodgp.selectors.greedy_variance import PartialCholesky
 class RPCholesky:
     """Rows drawn one after the other with probability proportional to their variance given the rows drawn before.
 
-    Less drawn to outliers than the greedy choice, at the same cost: O(N M^2 + N M D) time and O(N M) memory. Rows are
-    proposed in blocks from the last known variances, and a proposal is kept with probability (its variance now) / (the
-    variance it was proposed with): the law is exactly that of one draw at a time, with far fewer passes over the data.
+    Less attracted by outliers than the greedy choice, at the same cost: O(N M^2 + N M D) time and O(N M) memory. Rows
+    are proposed in blocks from the last known variances, and a proposal is kept with probability (its variance now) /
+    (the variance it was proposed with): the distribution of one draw at a time, with far fewer passes over the data.
 
     Where the conditional variance of every row is at rounding level, the rest of the subset is filled with random rows
     of different values.
@@ -32,7 +31,7 @@ class RPCholesky:
     Parameters
     ----------
     block_size : int
-        Proposals between two passes over the data; changes the time, not the law.
+        Proposals between two passes over the data; changes the time, not the distribution.
 
     Raises
     ------
@@ -53,14 +52,7 @@ class RPCholesky:
             raise ConfigurationError(f"RPCholesky: block_size is {self.block_size}; it must be at least one.")
 
     @torch.no_grad()
-    def select(
-        self,
-        X: Float[Tensor, "N D"],
-        y: Float[Tensor, "N P"] | None,
-        size: int,
-        kernel: Kernel | None,
-        generator: Generator,
-    ) -> Int64[Tensor, " M"]:
+    def select(self, X: Rows, y: Targets | None, size: int, kernel: Kernel | None, generator: Generator) -> Chosen:
         """Pick ``size`` rows in the order drawn; arguments and errors as in :class:`~sodgp.selectors.base.Selector`."""
         check_request(X, y, size)
         N = X.shape[0]

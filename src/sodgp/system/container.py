@@ -1,16 +1,13 @@
-"""Model files: a record, that is a JSON dictionary and named tensors, as one file or as one folder. No pickle.
+"""Model files: a record, that is a JSON dictionary and named tensors, as one safetensors file. No pickle.
 
-Two forms hold the same record:
+The metadata of the file hold the JSON text. A path that is a folder (``"model/"``, or any path without a suffix) means
+the file ``model.sodgp`` in that folder.
 
-* one file (``"m.sodgp"``): a safetensors file whose metadata holds the JSON text;
-* a folder (``"model/"``, or any path without a suffix): ``model.json`` and ``model.safetensors``.
+The file is written whole or not at all, so a failure leaves what was there before. It is read into memory whole, never
+mapped, and only if its length is acceptable: nothing that a file says of itself asks for memory, and a file that is cut
+short meanwhile is an error, not a crash. `sodgp.estimator.files.records` says what a model's record holds.
 
-A record is written next to its destination and moved there when it is complete, so a failure leaves what was there
-before. A file is read into memory whole, never mapped, after its length was found acceptable: nothing that a file says
-of itself asks for memory, and a file that is cut short meanwhile is an error, not a crash. This module knows nothing of
-estimators; `sodgp.estimator.files.records` says what a model's record holds.
-
-Format versions: 1 has a checksum over the tensors only; 2, the present one, over the JSON text too.
+The format version is 3. Files of versions 1 and 2, which no release wrote, are refused.
 """
 
 from __future__ import annotations
@@ -20,7 +17,8 @@ import json
 import math
 import os
 import stat
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, NoReturn
@@ -32,26 +30,18 @@ from safetensors.torch import save as to_bytes
 from torch import Tensor
 
 from sodgp.errors import ModelFileError
-from sodgp.system.files import StrPath, held, write_bytes, write_whole, write_whole_folder
+from sodgp.system.files import StrPath, is_scratch_of, write_bytes_whole
 
 FORMAT = "sodgp-model"
-FORMAT_VERSION = 2
-JSON_NAME, TENSORS_NAME = "model.json", "model.safetensors"
-MAX_TENSOR_BYTES = 8 * 2**30
-MAX_JSON_BYTES = 64 * 2**20
+FORMAT_VERSION = 3
+NAME_IN_FOLDER = "model.sodgp"
+MAX_FILE_BYTES = 8 * 2**30
+MAX_HEADER_BYTES = 128 * 2**20
 
 
 @dataclass(frozen=True)
 class Record:
-    """What a model file holds.
-
-    Attributes
-    ----------
-    info : dict
-        Made of dicts with text keys, lists, text, finite numbers, booleans and None.
-    tensors : dict of str to Tensor
-        On the CPU.
-    """
+    """What a model file holds: `info`, made of what JSON has, with finite numbers only, and tensors on the CPU."""
 
     info: dict[str, Any]
     tensors: dict[str, Tensor]
@@ -80,62 +70,39 @@ def write_record(path: StrPath, record: Record) -> None:
         text = json.dumps({"sha256": _checksum(info, tensors), **info}, allow_nan=False, ensure_ascii=False)
     except (TypeError, ValueError) as error:
         raise ModelFileError(f"{path}: the model cannot be written as JSON: {error}.") from error
-
-    def fill(folder: Path) -> None:
-        write_bytes(folder / JSON_NAME, text.encode())
-        write_bytes(folder / TENSORS_NAME, to_bytes(tensors))
-
+    is_new_folder = is_folder_path(path) and not Path(path).exists()
     try:
-        if is_folder_path(path):
-            write_whole_folder(path, fill)
-        else:
-            write_whole(path, lambda file: write_bytes(file, to_bytes(tensors, metadata={FORMAT: text})))
+        write_bytes_whole(_file_of(path), to_bytes(tensors, metadata={FORMAT: text}))
     except (OSError, UnicodeEncodeError) as error:
+        if is_new_folder:
+            with suppress(OSError):
+                Path(path).rmdir()
         raise ModelFileError(
-            f"{path} could not be written ({getattr(error, 'strerror', None) or error}); nothing there was changed."
-            " Check the disk's free space and the folder's permissions, or save elsewhere."
+            f"{path} could not be written ({_reason(error)}); nothing there was changed. Check the disk's free space"
+            " and the folder's permissions, or save elsewhere."
         ) from error
 
 
 def read_record(path: StrPath) -> Record:
-    """Read a record and check that it is whole.
+    """Read a record from a file or folder that `write_record` made, and check that it is whole.
 
-    Parameters
-    ----------
-    path : path
-        A file or folder that `write_record` made.
-
-    Returns
-    -------
-    Record
-        The information without the header's own entries but ``format_version``.
+    Of the header's entries only ``format_version`` stays in the information.
 
     Raises
     ------
     ModelFileError
-        The path does not exist, is not a model, is damaged, too large, or of a newer format version.
+        The path does not exist, is not a model, is damaged, too large, or of another format version.
     """
-    place = Path(path)
-    try:
-        if place.is_dir():
-            with held(place, alone=False):
-                info = _parse(path, _json_text(path, place / JSON_NAME))
-                _check_header(path, info)
-                tensors = _tensors(path, _content(path, place / TENSORS_NAME, MAX_TENSOR_BYTES))
-        elif place.exists():
-            content = _content(path, place, MAX_TENSOR_BYTES)
-            info = _parse(path, _metadata(path, content))
-            _check_header(path, info)
-            tensors = _tensors(path, content)
-        else:
-            raise ModelFileError(f"{path} does not exist. Give a model file, or a folder with {JSON_NAME} in it.")
-    except (OSError, ValueError) as error:
-        if isinstance(error, ModelFileError):
-            raise
-        raise ModelFileError(f"{path} cannot be read: {getattr(error, 'strerror', None) or error}.") from error
+    with _system_errors(path, "read"):
+        if not Path(path).exists():
+            raise ModelFileError(f"{path} does not exist. Give a model file, or a folder with {NAME_IN_FOLDER} in it.")
+        content = _content(path)
+        info = _parse(path, _metadata(path, content))
+        _check_header(path, info)
+        tensors = _tensors(path, content)
     stated = info.pop("sha256", None)
     try:
-        found = _digest(tensors) if info["format_version"] == 1 else _checksum(info, tensors)
+        found = _checksum(info, tensors)
     except (ValueError, RecursionError):
         _damaged(path, "its JSON is nested too deeply")
     if stated != found:
@@ -154,61 +121,64 @@ def check_destination(path: StrPath) -> None:
     """Raise ModelFileError unless a model may be written at `path`: nothing, an empty folder or a model is there."""
     if not os.fspath(path):
         raise ModelFileError("an empty path was given; name a file such as m.sodgp, or a folder.")
-    try:
-        _check_destination(path)
-    except (OSError, ValueError) as error:
-        if isinstance(error, ModelFileError):
-            raise
-        raise ModelFileError(f"{path} cannot be written: {getattr(error, 'strerror', None) or error}.") from error
-
-
-def _check_destination(path: StrPath) -> None:
-    place = Path(path)
-    above = next(parent for parent in place.resolve().parents if parent.exists())
-    if not above.is_dir() or not os.access(above, os.W_OK):
-        raise ModelFileError(f"{path} cannot be written: {above} is not a folder that you may write to.")
-    if place.is_dir():
-        with held(place, alone=False):
-            inside = {entry.name for entry in place.iterdir()}
-            foreign = sorted(inside - {JSON_NAME, TENSORS_NAME})
+    with _system_errors(path, "written"):
+        place, file = Path(path), _file_of(path)
+        above = next(parent for parent in file.resolve().parents if parent.exists())
+        if not above.is_dir() or not os.access(above, os.W_OK):
+            raise ModelFileError(f"{path} cannot be written: {above} is not a folder that you may write to.")
+        if place.is_dir():
+            foreign = sorted(
+                entry.name for entry in place.iterdir() if entry != file and not is_scratch_of(entry, file)
+            )
             if foreign:
                 raise ModelFileError(f"{path} is a folder that holds other files ({foreign[0]}); choose a new folder.")
-            is_model = not inside or (JSON_NAME in inside and _is_model_json(place / JSON_NAME))
-    else:
-        is_model = not place.exists() or not (is_folder_path(path) or not _is_model_file(place))
-    if not is_model:
-        raise ModelFileError(f"{path} is not a sodgp model and is not overwritten; choose another path.")
+        if file.exists() and not _is_model_file(file):
+            raise ModelFileError(f"{path} is not a sodgp model and is not overwritten; choose another path.")
 
 
-def _content(path: StrPath, file: Path, limit: int) -> bytes:
+@contextmanager
+def _system_errors(path: StrPath, what: str) -> Iterator[None]:
+    """Errors of the system, and paths that it does not take, as ModelFileError."""
+    try:
+        yield
+    except ModelFileError:
+        raise
+    except (OSError, ValueError) as error:
+        raise ModelFileError(f"{path} cannot be {what}: {_reason(error)}.") from error
+
+
+def _reason(error: Exception) -> str:
+    return getattr(error, "strerror", None) or str(error)
+
+
+def _file_of(path: StrPath) -> Path:
+    return Path(path) / NAME_IN_FOLDER if is_folder_path(path) else Path(path)
+
+
+def _content(path: StrPath) -> bytes:
     """All bytes of a plain file of acceptable length; not of a pipe or device, which might never end."""
+    file = Path(path) / NAME_IN_FOLDER if Path(path).is_dir() else Path(path)
     try:
         descriptor = os.open(file, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
-    except FileNotFoundError:
-        _damaged(path, f"{file.name} is missing")
+    except FileNotFoundError as error:
+        raise ModelFileError(f"{path} is not a sodgp model: it has no {file.name}.") from error
     with os.fdopen(descriptor, "rb") as handle:
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode):
             _damaged(path, f"{file.name} is not a plain file")
-        if status.st_size > limit:
-            _damaged(path, f"{file.name} has more than {limit} bytes")
+        if status.st_size > MAX_FILE_BYTES:
+            _damaged(path, f"{file.name} has more than {MAX_FILE_BYTES} bytes")
         return handle.read(status.st_size)
-
-
-def _json_text(path: StrPath, file: Path) -> str:
-    if not file.is_file():
-        raise ModelFileError(f"{path} is not a sodgp model: it has no {JSON_NAME}.")
-    try:
-        return _content(path, file, MAX_JSON_BYTES).decode("utf-8")
-    except UnicodeDecodeError:
-        _damaged(path, f"{JSON_NAME} is not UTF-8 text")
 
 
 def _metadata(path: StrPath, content: bytes) -> str:
     """The JSON text in the header of a safetensors file: eight bytes with the header's length, then the header."""
     length = int.from_bytes(content[:8], "little")
-    if not 0 < length <= min(len(content) - 8, 2 * MAX_JSON_BYTES):
-        raise ModelFileError(f"{path} is not a sodgp model, or is damaged: its header does not fit its length.")
+    if not 0 < length <= min(len(content) - 8, MAX_HEADER_BYTES):
+        raise ModelFileError(
+            f"{path} is not a sodgp model, or is damaged: its header is longer than the file, or than"
+            f" {MAX_HEADER_BYTES} bytes."
+        )
     try:
         # As text: given bytes, Python guesses the encoding.
         header = json.loads(content[8 : 8 + length].decode("utf-8"))
@@ -255,15 +225,13 @@ def _check_header(path: StrPath, info: Mapping[str, Any]) -> None:
     if version > FORMAT_VERSION:
         raise ModelFileError(
             f"{path} has format version {version}, written by sodgp {info.get('library_version')!s:.40}; this sodgp"
-            f" reads versions up to {FORMAT_VERSION}. Upgrade sodgp to read it."
+            f" reads version {FORMAT_VERSION}. Upgrade sodgp to read it."
         )
-
-
-def _is_model_json(file: Path) -> bool:
-    try:
-        return bool(_parse(file, _json_text(file, file)))
-    except (ModelFileError, OSError):
-        return False
+    if version < FORMAT_VERSION:
+        raise ModelFileError(
+            f"{path} has format version {version}, from before the first release; this sodgp reads version"
+            f" {FORMAT_VERSION}. Fit the model again and save it."
+        )
 
 
 def _is_model_file(file: Path) -> bool:
@@ -281,7 +249,7 @@ def _start_of(handle: BinaryIO) -> bytes:
     start = handle.read(8)
     length = int.from_bytes(start, "little")
     room = os.fstat(handle.fileno()).st_size - 8
-    return start + handle.read(length) if length <= min(room, 2 * MAX_JSON_BYTES) else b""
+    return start + handle.read(length) if length <= min(room, MAX_HEADER_BYTES) else b""
 
 
 def _checksum(info: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> str:

@@ -1,4 +1,4 @@
-"""Ctrl-C between two iterations instead of in the middle of one, so that what is kept is whole."""
+"""Ctrl-C that takes effect between two iterations instead of in the middle of one."""
 
 from __future__ import annotations
 
@@ -9,9 +9,19 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from types import FrameType
-from typing import Any
+from typing import Protocol
 
 from sodgp.errors import NumericalWarning
+
+
+class _Course(Protocol):
+    @property
+    def stopped(self) -> str: ...
+
+
+class _Fitted(Protocol):
+    @property
+    def history_(self) -> _Course: ...
 
 
 @dataclass
@@ -23,10 +33,9 @@ class Interrupt:
 
 @contextmanager
 def deferred_interrupt() -> Iterator[Interrupt]:
-    """Note the first Ctrl-C inside the block; the second raises KeyboardInterrupt at once, wherever it finds the code.
+    """Note the first Ctrl-C inside the block; the second raises KeyboardInterrupt at once.
 
-    Only in the main thread, where Python handles signals, and only in the place of Python's own handler: a program that
-    has put another one there keeps it.
+    Only in the main thread, where Python handles signals, and only if the program has set no handler of its own.
     """
     interrupt = Interrupt()
     is_main = threading.current_thread() is threading.main_thread()
@@ -47,13 +56,13 @@ def deferred_interrupt() -> Iterator[Interrupt]:
 
 
 @contextmanager
-def only_whole(estimators: Sequence[Any]) -> Iterator[None]:
-    """Raise KeyboardInterrupt after a block in which Ctrl-C ended the fit of one of these early.
+def only_whole(estimators: Sequence[_Fitted]) -> Iterator[None]:
+    """Raise KeyboardInterrupt after a block in which Ctrl-C ended the fit of one of these estimators early.
 
-    For programs of many fits, to which one that ended early is no result.
+    For programs of many fits, which have no use for a fit that ended early.
     """
     with warnings.catch_warnings():
-        # They say how the model of such a fit can be used; here it is none.
+        # They say how the model of such a fit can be used.
         warnings.filterwarnings("ignore", "(training was interrupted|the sampler was stopped)", NumericalWarning)
         yield
     if any(estimator.history_.stopped == "interrupted" for estimator in estimators):

@@ -1,7 +1,10 @@
-"""How much memory there is, and the error that says that it is not enough."""
+"""How much memory there is, the error that says that it is not enough, and what a process keeps of freed memory."""
 
 from __future__ import annotations
 
+import ctypes
+import os
+import platform
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,16 +14,21 @@ from sodgp.errors import ResourceError
 if TYPE_CHECKING:
     import torch
 
+__all__ = ["keep_freed_memory"]
+
 GB = 1e9
 _CGROUP = Path("/sys/fs/cgroup")
 _CPU_MESSAGES = ("can't allocate memory", "not enough memory")
 
+# Parameters of mallopt in glibc's malloc.h.
+_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
+_LARGEST_BLOCK = 32 * 2**20  # the largest that glibc takes
+_LARGEST_HEAP = 2**30
+_MALLOC_VARIABLES = ("MALLOC_MMAP_THRESHOLD_", "MALLOC_TRIM_THRESHOLD_", "MALLOC_MMAP_MAX_", "GLIBC_TUNABLES")
+
 
 def available_memory(device: torch.device | None = None) -> int | None:
-    """Bytes that can still be had on a device, limits of the process and of its container included; None if unknown.
-
-    Without a device, those of the machine itself.
-    """
+    """Free bytes on a device, or of the machine, within the limits of process and container; None if unknown."""
     if device is not None and device.type == "cuda":
         import torch
 
@@ -34,19 +42,7 @@ def available_memory(device: torch.device | None = None) -> int | None:
 
 
 def require_memory(needed: float, what: str, advice: str, device: torch.device | None = None) -> None:
-    """Raise ResourceError with both numbers if `needed` bytes are more than there are.
-
-    Parameters
-    ----------
-    needed : float
-        Bytes.
-    what : str
-        The beginning of the message: what needs them.
-    advice : str
-        Its end: what to try.
-    device : torch.device, optional
-        Where; in the memory of the machine if left out.
-    """
+    """Raise ResourceError if `needed` bytes are more than there are: "`what` needs about ... `advice`"."""
     there = available_memory(device)
     if there is not None and needed > there:
         place = "cpu" if device is None else device.type
@@ -69,6 +65,31 @@ def is_out_of_memory(error: BaseException) -> bool:
 def first_line(error: BaseException) -> str:
     """What an error says, in one line."""
     return str(error).splitlines()[0] if str(error) else type(error).__name__
+
+
+def keep_freed_memory() -> bool:
+    """Let this process keep up to 1 GiB of what it frees, in blocks of up to 32 MiB, for the next tensors.
+
+    A training step makes and frees the same tensors again and again, and glibc would map and clear their memory each
+    time. For programs that train, such as our command line: it holds for the whole process and cannot be undone, so
+    nothing in the library calls it. Settings of malloc in the environment win, and without glibc nothing happens.
+
+    Returns
+    -------
+    bool
+        Whether it was done.
+
+    Examples
+    --------
+    >>> import subprocess, sys
+    >>> program = "from sodgp.system.memory import keep_freed_memory; keep_freed_memory()"
+    >>> subprocess.run([sys.executable, "-c", program], check=True).returncode
+    0
+    """
+    if platform.libc_ver()[0] != "glibc" or any(name in os.environ for name in _MALLOC_VARIABLES):
+        return False
+    mallopt = ctypes.CDLL(None).mallopt
+    return bool(mallopt(_M_MMAP_THRESHOLD, _LARGEST_BLOCK) and mallopt(_M_TRIM_THRESHOLD, _LARGEST_HEAP))
 
 
 def _free_memory() -> int | None:

@@ -1,4 +1,4 @@
-"""What programs say: notes and errors on stderr, and progress, as a bar in a terminal and as plain lines in a log."""
+"""Messages on stderr, and progress as a bar in a terminal or as plain lines in a log."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol, TextIO
 
 if TYPE_CHECKING:
+    from rich.console import Console
     from rich.progress import Progress
 
 
@@ -28,8 +29,8 @@ class Progressing(Protocol):
 
 Advance = Callable[[Progressing], None]
 
-# Of the lines that stand for a bar in a log.
 LOG_SECONDS = 10.0
+"""Between two lines of a log."""
 
 
 def say(message: object) -> None:
@@ -37,7 +38,14 @@ def say(message: object) -> None:
     print(message, file=sys.stderr, flush=True)
 
 
-def show_warning(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:
+def show_warning(
+    message: Warning | str,
+    category: type[Warning],
+    filename: str,
+    lineno: int,
+    file: TextIO | None = None,
+    line: str | None = None,
+) -> None:
     """A warning as one line on stderr, without the place in the code: a replacement for `warnings.showwarning`."""
     say(f"Warning: {message}")
 
@@ -58,12 +66,12 @@ def duration(seconds: float) -> str:
 
 @contextmanager
 def progress(total: int, label: str, *, shown: bool = True) -> Iterator[Callable[[str], Advance]]:
-    """Progress on stderr over one fit or several: a bar in a terminal; elsewhere a plain line every ten seconds.
+    """Progress on stderr over one or more fits: a bar in a terminal; elsewhere a plain line every ten seconds.
 
     Parameters
     ----------
     total : int
-        Iterations of all fits together.
+        Sum of the iterations of all fits.
     label : str
         In front of the bar until the first fit begins.
     shown : bool
@@ -78,50 +86,45 @@ def progress(total: int, label: str, *, shown: bool = True) -> Iterator[Callable
 
     console = Console(stderr=True)
     in_terminal = console.is_terminal and not console.is_dumb_terminal
-    bar = _Bar(console, total, label) if shown and in_terminal else None
+    # No bar at all in a log, where even one that is off prints a line.
+    bar = _bar("{task.percentage:>3.0f}%", console) if shown and in_terminal else None
     log = _Log(total) if shown and not in_terminal else None
+    task = bar.add_task(label, total=total, bound="") if bar is not None else None
     done = 0
 
     def begin(name: str) -> Advance:
         nonlocal done
         offset, done = done, done
-        if bar is not None:
-            bar.begin(name)
+        if bar is not None and task is not None:
+            bar.update(task, description=name, bound="")
 
         def advance(state: Progressing) -> None:
             nonlocal done
             done = offset + state.iteration
-            for display in (bar, log):
-                if display is not None:
-                    display.advance(name, done, state.bound)
+            if bar is not None and task is not None:
+                bar.update(task, completed=done, bound=f"bound {state.bound:.1f}")
+            if log is not None:
+                log.advance(name, done, state.bound)
 
         return advance
 
-    with bar.live if bar is not None else nullcontext():
+    with bar or nullcontext():
         yield begin
 
 
-class _Bar:
-    """A bar with the time left and the bound. Not made at all in a log, where even one that is off prints a line."""
+def _bar(count: str, console: Console | None = None) -> Progress:
+    """A bar with a count of the steps, the time left and the bound."""
+    # Imported here: programs that show nothing need no rich.
+    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
-    def __init__(self, console: Any, total: int, label: str) -> None:
-        from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
-
-        columns = (
-            TextColumn("{task.description}", markup=False),
-            BarColumn(),
-            TaskProgressColumn(),
-            TimeRemainingColumn(),
-            TextColumn("{task.fields[bound]}", markup=False),
-        )
-        self.live = Progress(*columns, console=console)
-        self._task = self.live.add_task(label, total=total, bound="")
-
-    def begin(self, name: str) -> None:
-        self.live.update(self._task, description=name, bound="")
-
-    def advance(self, name: str, done: int, bound: float) -> None:
-        self.live.update(self._task, completed=done, bound=f"bound {bound:.1f}")
+    return Progress(
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        TextColumn(count),
+        TimeRemainingColumn(),
+        TextColumn("{task.fields[bound]}", markup=False),
+        console=console,
+    )
 
 
 class _Log:
@@ -147,7 +150,7 @@ class ProgressBar:
     ----------
     max_iter : int
     label : str
-        Shown in front of the bar.
+        In front of the bar.
     """
 
     def __init__(self, max_iter: int, label: str = "training") -> None:
@@ -157,21 +160,13 @@ class ProgressBar:
     def __call__(self, state: Progressing) -> None:
         """Show the state of training."""
         if self._bar is None:
-            self._bar = self._started()
-        self._bar.update(self._bar.task_ids[0], completed=state.iteration, bound=f"{state.bound:.1f}")
+            self._bar = _bar("{task.completed}/{task.total}")
+            self._bar.add_task(self._label, total=self._max_iter, bound="")
+            self._bar.start()
+        self._bar.update(self._bar.task_ids[0], completed=state.iteration, bound=f"bound {state.bound:.1f}")
 
     def close(self) -> None:
         """Leave the bar as it is and give the terminal back."""
         if self._bar is not None:
             self._bar.stop()
             self._bar = None
-
-    def _started(self) -> Progress:
-        # Imported here: what shows nothing, a model that is loaded from a file included, needs no rich.
-        from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
-
-        columns = (TextColumn(self._label), BarColumn(), "{task.completed}/{task.total}", TimeRemainingColumn())
-        bar = Progress(*columns, TextColumn("bound {task.fields[bound]}"))
-        bar.add_task(self._label, total=self._max_iter, bound="")
-        bar.start()
-        return bar

@@ -1,4 +1,4 @@
-"""What PyTorch has set for a whole process, changed while a fit or a prediction runs and then put back."""
+"""Settings of PyTorch that hold for the whole process, changed while a fit or a prediction runs and then restored."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ import torch
 
 @contextmanager
 def gradients() -> Iterator[None]:
-    """Record gradients inside the block, whatever is switched off around it: BoTorch conditions models so."""
+    """Record gradients inside the block, wherever it is called: BoTorch conditions models with gradients off."""
     with torch.inference_mode(False), torch.enable_grad():
         yield
 
 
 @dataclass
 class _Threads:
-    """Threads that begin take PyTorch's number over from others: what open blocks have set, and what it was before."""
+    """Thread counts that open blocks have set, and the one before: a new thread inherits the one in force."""
 
     lock: threading.Lock = field(default_factory=threading.Lock)
     inside: list[int] = field(default_factory=list)
@@ -34,7 +34,7 @@ _THREADS = _Threads()
 def cpu_threads(count: int | None) -> Iterator[None]:
     """Let PyTorch use `count` threads on the CPU inside the block; None leaves its setting as it is.
 
-    Never more than the machine has: PyTorch would start as many as it is told, until the system refuses.
+    Never more than the machine has: PyTorch would start any number, until the system refuses.
     """
     if count is None:
         yield
@@ -53,7 +53,7 @@ def cpu_threads(count: int | None) -> Iterator[None]:
     finally:
         with _THREADS.lock:
             _THREADS.inside.remove(count)
-            # What was found here may have been the number of another thread's block, which is over by now.
+            # The number found here may be that of another thread's block, which is over by now.
             is_over = is_borrowed and before not in _THREADS.inside
             back = _THREADS.outside if is_over else before
             if back != torch.get_num_threads():

@@ -1,4 +1,4 @@
-"""Checks of what users hand in: data and options, each with an error that says which and what to do."""
+"""Checks of users' data and options; each error says which is wrong and what to do."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import validate_data
 
@@ -16,14 +17,8 @@ from sodgp.errors import ConfigurationError, InputError, InputTypeError
 from sodgp.system.arrays import FloatArray, without_tensors
 
 
-def check_fit_data(estimator: Any, X: Any, y: Any) -> tuple[FloatArray, FloatArray]:
-    """X as [N, D] and y as [N] or [N, P], float64 copies; feature names are kept on the estimator.
-
-    Raises
-    ------
-    InputError
-        For NaN or infinity (naming columns and rows), text columns (naming them), empty data and unequal lengths.
-    """
+def check_fit_data(estimator: BaseEstimator, X: Any, y: Any) -> tuple[FloatArray, FloatArray]:
+    """X as [N, D] and y as [N] or [N, P], float64 copies; InputError, with the place, for what cannot be used."""
     X, y = without_tensors(X), without_tensors(y)
     _refuse_text(X, "X")
     _refuse_text(y, "y")
@@ -42,14 +37,8 @@ def check_fit_data(estimator: Any, X: Any, y: Any) -> tuple[FloatArray, FloatArr
         raise InputTypeError(_explain(error, X, y)) from error
 
 
-def check_predict_data(estimator: Any, X: Any) -> FloatArray:
-    """X as [N, D] float64 with the columns of `fit`, by number and by name.
-
-    Raises
-    ------
-    InputError
-        As `check_fit_data`, and for other columns than at fit.
-    """
+def check_predict_data(estimator: BaseEstimator, X: Any) -> FloatArray:
+    """X as [N, D] float64 with the columns of `fit`, by number and by name; InputError as of `check_fit_data`."""
     X = without_tensors(X)
     _refuse_text(X, "X")
     try:
@@ -103,13 +92,7 @@ def check_integer(name: str, value: Any, *, minimum: int) -> int:
 
 
 def check_share(name: str, value: Any) -> float:
-    """A number from 0 to 1.
-
-    Raises
-    ------
-    ConfigurationError
-        For anything else.
-    """
+    """`value` as a float from 0 to 1, or ConfigurationError."""
     if type(value) is bool or not isinstance(value, Real) or not 0.0 <= float(value) <= 1.0:
         raise ConfigurationError(f"{name}={value!r} must be a number from 0 to 1.")
     return float(value)
@@ -135,13 +118,7 @@ def check_flag(name: str, value: Any) -> bool:
 
 
 def resolve_device(device: Any) -> torch.device:
-    """The device that ``"auto"``, a name or a torch.device stands for.
-
-    Raises
-    ------
-    ConfigurationError
-        For an unknown name, or CUDA where there is none.
-    """
+    """The device that ``"auto"``, a name or a torch.device stands for, or ConfigurationError."""
     if device == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:
@@ -156,13 +133,7 @@ def resolve_device(device: Any) -> torch.device:
 
 
 def seed_from(random_state: Any) -> int:
-    """A seed out of an integer, a generator of NumPy's, or, for None, fresh entropy.
-
-    Raises
-    ------
-    InputError
-        It is none of these.
-    """
+    """A seed from an integer, a NumPy generator or, for None, fresh entropy; InputError for anything else."""
     if isinstance(random_state, np.random.Generator):
         return int(random_state.integers(2**31 - 1))
     try:

@@ -24,26 +24,21 @@ if TYPE_CHECKING:
 _SEPARATORS = {".csv": ",;\t", ".csv.gz": ",;\t", ".tsv": "\t", ".tsv.gz": "\t"}
 _PARQUET = (".parquet", ".pq")
 _SNIFFED_BYTES = 65_536
-# Text, frame and array of a table are in memory together.
+# Text, frame and array of a table are in memory at the same time.
 _COPIES = 3
 _PIECE = 2**20
 _PARTS = "Take fewer rows or columns."
 
 
 def read_table(path: str | os.PathLike[str]) -> pd.DataFrame:
-    """Read a table with one header row.
+    """Read a table with one header row; text columns and missing values are left as they are.
 
-    The separator of a CSV file is the one of comma, semicolon and tab that parts the header into the most columns.
+    The separator of a CSV file is the one of comma, semicolon and tab that splits the header into the most columns.
 
     Parameters
     ----------
     path : path
         File whose name ends in ``.csv``, ``.csv.gz``, ``.tsv``, ``.tsv.gz``, ``.parquet`` or ``.pq``.
-
-    Returns
-    -------
-    pandas.DataFrame, shape [N, columns]
-        Text columns and missing values are left as they are.
 
     Raises
     ------
@@ -51,7 +46,7 @@ def read_table(path: str | os.PathLike[str]) -> pd.DataFrame:
         The file is missing, empty, without rows, damaged, not UTF-8 text or of an unknown kind; a column has no name
         or a name occurs twice; or pandas (for Parquet also pyarrow) is not installed.
     ResourceError
-        The table, unpacked, is larger than the memory that there is; a packed file is not believed, but counted.
+        The unpacked table is larger than the free memory; of a packed file the length is counted, not believed.
 
     Examples
     --------
@@ -78,19 +73,7 @@ def read_table(path: str | os.PathLike[str]) -> pd.DataFrame:
 
 
 def split_target(frame: pd.DataFrame, targets: Sequence[str]) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Part a table into inputs and targets.
-
-    Parameters
-    ----------
-    frame : pandas.DataFrame, shape [N, D + P]
-        The whole table.
-    targets : sequence of str, length P
-        Names of the target columns.
-
-    Returns
-    -------
-    inputs, outputs : pandas.DataFrame, shapes [N, D] and [N, P]
-        All other columns in the table's order, and the targets in the order of `targets`.
+    """Split a table into inputs and targets: all other columns in the table's order, and the targets as listed.
 
     Raises
     ------
@@ -196,7 +179,7 @@ def _read_parquet(path: Path) -> pd.DataFrame:
         raise
     except MemoryError as error:
         raise _too_large(path, error) from error
-    # What pandas stored beside the columns is read with pandas' own trust.
+    # Pandas trusts its own notes in the file, whatever they say.
     except (ValueError, OSError, pa.ArrowException, KeyError, TypeError, AttributeError, IndexError) as error:
         raise InputError(f"{path} cannot be read as Parquet: {error}") from error
     frame.columns = [str(column) for column in frame.columns]

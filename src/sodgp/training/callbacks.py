@@ -50,7 +50,7 @@ class EarlyStopping:
     >>> from sodgp import DeepGPRegressor
     >>> X = np.linspace(-1, 1, 40)[:, None]
     >>> stop = EarlyStopping(patience=50, min_delta=1e6)  # no improvement is good enough
-    >>> model = DeepGPRegressor(n_layers=1, max_iter=500, schedule="constant", random_state=0, callbacks=[stop])
+    >>> model = DeepGPRegressor(n_layers=1, max_iter=500, random_state=0, callbacks=[stop])
     >>> model.fit(X, np.sign(X[:, 0])).n_iter_, model.history_.stopped
     (100, 'callback')
     """

@@ -16,6 +16,7 @@ import torch
 
 from sodgp.errors import NumericalError
 from sodgp.inference.contract import Inference
+from sodgp.inference.diagnostics import SamplerDiagnostics
 from sodgp.linalg.draws import FreshDraws, TapeDraws
 from sodgp.model.deep_gp import DeepGP
 from sodgp.training.batches import Batcher
@@ -25,15 +26,15 @@ from sodgp.training.history import Callback, History
 from sodgp.training.loop import train
 from sodgp.training.recording import CapturedStep, warn_of_no_recording
 from sodgp.training.restart.comparison import bound_of
-from sodgp.training.restart.reselect import Reselection, Reselector
+from sodgp.training.restart.reselect import MovedSubset, Reselection, Reselector
 from sodgp.training.restart.warm import warm
 from sodgp.training.sampling.posterior import fit_by_sampling
 from sodgp.training.sampling.step import SamplingStep
-from sodgp.training.schedule import Factor, Schedule
+from sodgp.training.schedule import Schedule
 from sodgp.training.stacking import Problem, stack, stack_data, unstack
 from sodgp.training.steps import EagerStep, Objective, Step
 
-__all__ = ["Settings", "fit"]
+__all__ = ["FitResult", "Settings", "fit"]
 
 
 @dataclass(frozen=True)
@@ -48,7 +49,7 @@ class Settings:
     n_samples : int
         Monte Carlo samples T.
     learning_rate : float
-    schedule : {"constant", "cosine"} or function
+    schedule : {"constant", "cosine"}
     device : torch.device
     callbacks : sequence of functions of TrainingState
     capture : bool
@@ -77,7 +78,7 @@ class Settings:
     batch_rows: int
     n_samples: int
     learning_rate: float
-    schedule: str | Factor
+    schedule: str
     device: torch.device
     callbacks: Sequence[Callback] = ()
     capture: bool = True
@@ -89,7 +90,38 @@ class Settings:
     compares: bool = False
 
 
-def fit(inference: Inference, problems: Sequence[Problem], settings: Settings) -> list[tuple[DeepGP, History]]:
+@dataclass(frozen=True)
+class FitResult:
+    """What training leaves behind of one model.
+
+    Attributes
+    ----------
+    model : DeepGP
+        In evaluation mode, gradients off.
+    history : History
+    moved_subset : MovedSubset or None
+        Where the subset ended, if it could move.
+    final_bound : float or None
+        The bound over more rows than a step sees, for models that are to be compared.
+    diagnostics : SamplerDiagnostics or None
+        Of a sampler that was not stopped early.
+
+    Examples
+    --------
+    >>> from sodgp.inference.sod import SoD
+    >>> from sodgp.model.architecture import Architecture
+    >>> FitResult(SoD().build(Architecture(1, 1, 5, []), None, torch.Generator()), History()).history.stopped
+    'max_iter'
+    """
+
+    model: DeepGP
+    history: History
+    moved_subset: MovedSubset | None = None
+    final_bound: float | None = None
+    diagnostics: SamplerDiagnostics | None = None
+
+
+def fit(inference: Inference, problems: Sequence[Problem], settings: Settings) -> list[FitResult]:
     """Train one model for each problem, all in one program.
 
     Parameters
@@ -102,10 +134,8 @@ def fit(inference: Inference, problems: Sequence[Problem], settings: Settings) -
 
     Returns
     -------
-    list of (DeepGP, History)
-        Models in evaluation mode, gradients off. With a reselection a model carries the subset that it ended with as
-        ``moved_subset``; models that are to be compared, and whose steps saw a part of the rows only, carry the bound
-        over more of them as ``final_bound``.
+    list of FitResult
+        One for each problem.
 
     Raises
     ------
@@ -125,8 +155,8 @@ def fit(inference: Inference, problems: Sequence[Problem], settings: Settings) -
     >>> data = TrainingSet(X[::4], X[::4].sign(), X[1::4], X[1::4].sign())
     >>> cpu = torch.device("cpu")
     >>> settings = Settings(10, batch_rows=5, n_samples=5, learning_rate=0.03, schedule="cosine", device=cpu)
-    >>> ((model, history),) = fit(SoD(), [Problem(Architecture(1, 1, 5, []), data, seed=0)], settings)
-    >>> history.iteration, len(model.layers)
+    >>> (result,) = fit(SoD(), [Problem(Architecture(1, 1, 5, []), data, seed=0)], settings)
+    >>> result.history.iteration, len(result.model.layers)
     ([1, 10], 1)
     """
     singles = [_initial_model(inference, problem, settings) for problem in problems]
@@ -143,30 +173,20 @@ def fit(inference: Inference, problems: Sequence[Problem], settings: Settings) -
     if settings.reselection is not None:
         mover = Reselector(settings.reselection, inference, model, singles, problems, batcher, settings.n_samples)
 
-    def handed_back(histories: Sequence[History]) -> list[tuple[DeepGP, History]]:
+    def results(histories: Sequence[History], diagnostics: SamplerDiagnostics | None = None) -> list[FitResult]:
         if len(problems) > 1:
             unstack(model, singles)
-            for index, single in enumerate(singles):
-                if hasattr(model, "diagnostics"):
-                    single.diagnostics = model.diagnostics.of_replicate(index)
-        if mover is not None:
-            for single, moved in zip(singles, mover.moved(), strict=True):
-                single.moved_subset = moved
-        elif settings.compares and inference.uses_subset and not batcher.is_full:
-            for single, problem in zip(singles, problems, strict=True):
-                # A number to compare by, not worth losing what was trained.
-                with suppress(NumericalError, torch.linalg.LinAlgError):  # type: ignore[attr-defined]
-                    value = bound_of(
-                        single,
-                        inference,
-                        problem.data,
-                        problem.chosen,
-                        batch_rows=settings.batch_rows,
-                        n_samples=settings.n_samples,
-                        seed=0,
-                    )
-                    single.final_bound = value if math.isfinite(value) else None
-        return [(single.requires_grad_(False).eval(), h) for single, h in zip(singles, histories, strict=True)]
+        count = len(problems)
+        moved: Sequence[MovedSubset | None] = [None] * count if mover is None else mover.moved()
+        bounds: list[float | None] = [None] * count
+        if mover is None and settings.compares and inference.uses_subset and not batcher.is_full:
+            bounds = [_final_bound(inference, *pair, settings) for pair in zip(singles, problems, strict=True)]
+        of_each = [diagnostics] * count
+        if diagnostics is not None and count > 1:
+            of_each = [diagnostics.of_replicate(index) for index in range(count)]
+        for single in singles:
+            single.requires_grad_(False).eval()
+        return [FitResult(*each) for each in zip(singles, histories, moved, bounds, of_each, strict=True)]
 
     generators, journal = _generators(seeds, settings.device), None
     sampler = inference.sampler
@@ -192,22 +212,37 @@ def fit(inference: Inference, problems: Sequence[Problem], settings: Settings) -
             sampling = SamplingStep(model, sampler, batcher, draws, schedule)
             if _is_to_be_recorded(model, settings):
                 sampling.record(generators)
-            histories = fit_by_sampling(sampling, inference, **watched)
-        else:
-            step = training_step(inference, model, batcher, seeds, settings, generators)
-            score = None
-            if settings.held_out is not None:
-                score = settings.held_out.judge(inference, model, batcher)
-            watched |= {"change": mover, "validation": score}
-            histories = train(step, model, schedule, replicates=len(problems), **watched)
-            if journal is not None and histories[0].stopped in ("max_iter", "callback"):
-                journal.finish(step)
+            return results(*fit_by_sampling(sampling, inference, **watched))
+        step = training_step(inference, model, batcher, seeds, settings, generators)
+        score = None
+        if settings.held_out is not None:
+            score = settings.held_out.judge(inference, model, batcher)
+        watched |= {"change": mover, "validation": score}
+        histories = train(step, model, schedule, replicates=len(problems), **watched)
+        if journal is not None and histories[0].stopped in ("max_iter", "callback"):
+            journal.finish(step)
     except NumericalError as error:
         # A model to be sampled is none before it has posterior draws.
         if sampler is None:
-            error.kept = handed_back(error.histories or [History() for _ in problems])
+            error.kept = results(error.histories or [History() for _ in problems])
         raise
-    return handed_back(histories)
+    return results(histories)
+
+
+def _final_bound(inference: Inference, model: DeepGP, problem: Problem, settings: Settings) -> float | None:
+    """A number to compare models by, not worth losing what was trained: None where it cannot be computed."""
+    with suppress(NumericalError, torch.linalg.LinAlgError):  # type: ignore[attr-defined]
+        value = bound_of(
+            model,
+            inference,
+            problem.data,
+            problem.chosen,
+            batch_rows=settings.batch_rows,
+            n_samples=settings.n_samples,
+            seed=0,
+        )
+        return value if math.isfinite(value) else None
+    return None
 
 
 def _initial_model(inference: Inference, problem: Problem, settings: Settings) -> DeepGP:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from sodgp.errors import ConfigurationError
@@ -13,8 +12,6 @@ __all__ = ["Schedule"]
 SCHEDULES = ("constant", "cosine")
 # Far below what moves a parameter, and far above where single precision ends: the rate may fall and be halved.
 _SMALLEST_RATE = 1e-30
-# A user's own schedule: from the iteration, counted from 1, to a factor of the learning rate.
-Factor = Callable[[int], float]
 
 
 @dataclass(frozen=True)
@@ -24,9 +21,8 @@ class Schedule:
     Parameters
     ----------
     learning_rate : float
-    kind : {"constant", "cosine"} or function
-        ``"cosine"`` holds the rate for the first part of the run, then lets it fall along half a cosine to 1 %. A
-        function takes the iteration, counted from 1, to a positive factor of the rate.
+    kind : {"constant", "cosine"}
+        ``"cosine"`` holds the rate for the first part of the run, then lets it fall along half a cosine to 1 %.
     max_iter : int
     hold : float
         Share of the run before the fall.
@@ -39,7 +35,7 @@ class Schedule:
     """
 
     learning_rate: float
-    kind: str | Factor
+    kind: str
     max_iter: int
     hold: float = 0.5
 
@@ -48,19 +44,11 @@ class Schedule:
             raise ConfigurationError(
                 f"learning_rate={self.learning_rate!r} is below {_SMALLEST_RATE:g}: steps keep it in single precision."
             )
-        if not callable(self.kind) and self.kind not in SCHEDULES:
+        if self.kind not in SCHEDULES:
             raise ConfigurationError(f"schedule={self.kind!r} is unknown; choose one of {', '.join(SCHEDULES)}.")
 
     def at(self, iteration: int) -> float:
         """The rate at an iteration, from 1."""
-        if callable(self.kind):
-            factor = float(self.kind(iteration))
-            if not math.isfinite(factor) or factor <= 0.0:
-                raise ConfigurationError(
-                    f"schedule gave {factor!r} at iteration {iteration}; it must give a positive factor of the"
-                    " learning rate."
-                )
-            return self.learning_rate * factor
         progress = iteration / max(self.max_iter, 1)
         if self.kind == "constant" or progress <= self.hold:
             return self.learning_rate

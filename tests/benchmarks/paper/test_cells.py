@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from bench_fixtures import make_cell
@@ -35,10 +36,11 @@ def test_a_failed_write_leaves_what_was_there(tmp_path, monkeypatch):
     make_cell("energy", "SoD", 2, 0, 0.5).write(tmp_path)
 
     def half(path, content):
-        path.write_bytes(content[:40])
+        with path.open("wb") as handle:
+            handle.write(content[:40])
         raise OSError("disk full")
 
-    monkeypatch.setattr("sodgp.system.files.write_bytes", half)
+    monkeypatch.setattr(Path, "write_bytes", half)
     for split in (0, 1):
         with pytest.raises(InputError, match=r"could not be written.*disk full"):
             make_cell("energy", "SoD", 2, split, 9.9).write(tmp_path)

@@ -1,4 +1,4 @@
-"""Model files of every past format version: read, and predicting what they predicted when they were written."""
+"""Model files of every format version: read, and predicting what they predicted when they were written."""
 
 from __future__ import annotations
 
@@ -10,24 +10,27 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from sodgp import DeepGPEnsemble, DeepGPRegressor
-from sodgp.system.container import FORMAT_VERSION
+from sodgp import DeepGPRegressor
+from sodgp.errors import ModelFileError
+from sodgp.estimator.options.names import LIKELIHOODS, METHODS
+from sodgp.system.container import FORMAT_VERSION, read_record, write_record
 
 FIXTURES = Path(__file__).parents[2] / "fixtures"
-VERSIONS = range(1, FORMAT_VERSION + 1)
+VERSIONS = range(3, FORMAT_VERSION + 1)
 EXPECTED = {v: json.loads((FIXTURES / f"model-v{v}-predictions.json").read_text(encoding="utf-8")) for v in VERSIONS}
 FILES = [(version, name) for version in VERSIONS for name in EXPECTED[version]["files"]]
 
 
-def test_every_version_has_a_file_of_every_method():
+def test_every_version_has_a_file_of_every_method_and_likelihood():
     for version in VERSIONS:
         models = [DeepGPRegressor.load(FIXTURES / f"model-v{v}-{name}") for v, name in FILES if v == version]
-        assert {model.inference for model in models} == {"sod", "dsvi", "mean_field", "sghmc"}
-        assert {model.n_layers for model in models if model.inference == "dsvi"} == {1, 2}
+        assert {model.inference_.name for model in models} == set(METHODS)
+        assert {model.likelihood_.name for model in models} == {*LIKELIHOODS, "known_noise"}
+        assert {model.n_layers for model in models if model.inference_.name == "dsvi"} == {1, 2}
 
 
 @pytest.mark.parametrize(("version", "name"), FILES)
-def test_an_old_file_predicts_what_it_always_did(version, name, tmp_path):
+def test_a_file_predicts_what_it_always_did(version, name, tmp_path):
     stored = EXPECTED[version]["files"][name]
     model = DeepGPRegressor.load(FIXTURES / f"model-v{version}-{name}")
     rows = pd.DataFrame(EXPECTED[version]["rows"], columns=["temperature", "slope"])
@@ -38,25 +41,26 @@ def test_an_old_file_predicts_what_it_always_did(version, name, tmp_path):
     assert model.history_.bound == stored["bound"]
     assert model.n_parameters_ == stored["n_parameters"]
     assert list(model.feature_names_in_) == ["temperature", "slope"]
-    assert hasattr(model, "diagnostics_") == (model.inference == "sghmc" and version > 1)
+    assert hasattr(model, "diagnostics_") == (model.objective_ == "posterior")
     # Saved again, it is of the present version.
     model.save(tmp_path / "again.sodgp")
     np.testing.assert_array_equal(DeepGPRegressor.load(tmp_path / "again.sodgp").predict(rows), mean)
 
 
-@pytest.mark.parametrize("version", [v for v in VERSIONS if v > 1])
-def test_an_old_ensemble_predicts_what_it_always_did(version):
-    rows = pd.DataFrame(EXPECTED[version]["rows"], columns=["temperature", "slope"])
-    assert EXPECTED[version]["ensembles"]
-    for name, stored in EXPECTED[version]["ensembles"].items():
-        ensemble = DeepGPEnsemble.load(FIXTURES / f"model-v{version}-{name}")
-        mean, std = ensemble.predict(rows, return_std=True)
-        np.testing.assert_allclose(mean, stored["mean"], rtol=1e-8)
-        np.testing.assert_allclose(std, stored["std"], rtol=1e-8)
+@pytest.mark.parametrize("version", [1, 2])
+def test_files_from_before_the_first_release_are_refused(version, tmp_path, monkeypatch):
+    record = read_record(FIXTURES / f"model-v{FORMAT_VERSION}-sod.sodgp")
+    monkeypatch.setattr("sodgp.system.container.FORMAT_VERSION", version)
+    for place in ("old.sodgp", "old"):
+        write_record(tmp_path / place, record)
+    monkeypatch.undo()
+    for place in ("old.sodgp", "old"):
+        with pytest.raises(ModelFileError, match=f"format version {version}, .*Fit the model again"):
+            DeepGPRegressor.load(tmp_path / place)
 
 
 def test_an_old_model_is_overwritten_like_any_other(tmp_path):
-    for name in ("model-v1-sod.sodgp", "model-v1-sod-options"):
+    for name in ("model-v3-sod.sodgp", "model-v3-sod-options"):
         source = FIXTURES / name
         (shutil.copytree if source.is_dir() else shutil.copy)(source, tmp_path / name)
         DeepGPRegressor.load(tmp_path / name).save(tmp_path / name)

@@ -3,17 +3,17 @@
 import pytest
 import torch
 
-from sodgp import DeepGPRegressor
+from sodgp import DSVI, SGHMC, DeepGPRegressor, SoD
 from sodgp.errors import ConfigurationError, NumericalWarning, SubsetSizeWarning
 from sodgp.estimator.options.configuration import Configuration
-from sodgp.inference.dsvi import DSVI
-from sodgp.inference.sghmc import SGHMC
+from sodgp.estimator.options.efforts import EFFORTS
+from sodgp.likelihoods import HeavyTailed
 from sodgp.linalg.cholesky import Jitter
 from sodgp.model.architecture import Initialization
 
 
 def configuration(**options):
-    return Configuration.from_estimator(DeepGPRegressor(**options))
+    return Configuration.from_estimator(DeepGPRegressor().set_params(**options))
 
 
 @pytest.mark.parametrize(
@@ -64,8 +64,8 @@ def test_a_list_of_widths_has_one_for_each_hidden_layer():
 @pytest.mark.parametrize("width", [1, 2])
 def test_the_papers_family_warns_of_narrow_layers(width):
     with pytest.warns(NumericalWarning, match="badly conditioned"):
-        configuration(parameterization="paper", hidden_width=width).hidden_widths(8)
-    assert configuration(parameterization="paper", hidden_width=3).hidden_widths(8) == [3, 3]
+        configuration(inference__parameterization="paper", hidden_width=width).hidden_widths(8)
+    assert configuration(inference__parameterization="paper", hidden_width=3).hidden_widths(8) == [3, 3]
 
 
 @pytest.mark.parametrize(
@@ -78,16 +78,18 @@ def test_the_papers_family_warns_of_narrow_layers(width):
     ],
 )
 def test_jitter(option, dtype, jitter):
-    assert configuration(jitter=option, dtype=dtype).jitter == jitter
+    assert configuration(tuning__jitter=option, dtype=dtype).jitter == jitter
 
 
-def test_methods_get_their_options():
-    assert configuration(inference="dsvi", learn_inducing_inputs=False).method(100) == DSVI(learn_inducing_inputs=False)
-    options = {"n_posterior_samples": 20, "thinning": 3, "step_size": 0.2, "n_chains": 4}
-    sampler = configuration(inference="sghmc", **options).method(100)
-    assert isinstance(sampler, SGHMC)
-    assert (sampler.n_draws, sampler.thinning, sampler.step_size, sampler.n_chains) == (20, 3, 0.2, 4)
-    assert configuration(coupling="joint").method(100).coupling == "joint"
+def test_a_name_stands_for_a_method_or_likelihood_with_its_defaults():
+    assert configuration().method == SoD()
+    assert configuration(inference="dsvi").method == DSVI()
+    sampler = SGHMC(n_posterior_samples=20, n_chains=4)
+    assert configuration(inference=sampler).method is sampler
+    assert configuration(likelihood="heavy_tailed").likelihood == HeavyTailed()
+    for name, value in (("inference", "map"), ("inference", SoD), ("likelihood", "beta"), ("likelihood", 3)):
+        with pytest.raises(ConfigurationError, match=name):
+            configuration(**{name: value})
 
 
 def test_verbose_adds_a_progress_bar_behind_the_users_callbacks():
@@ -103,28 +105,13 @@ def test_verbose_adds_a_progress_bar_behind_the_users_callbacks():
 def test_dtype_and_initial_values():
     assert configuration(dtype="float32").dtype == torch.float32
     start = Initialization(noise_variance=0.3)
-    assert configuration(initialization=start).initialization is start
+    assert configuration(tuning__initialization=start).initialization is start
     assert configuration().initialization == Initialization()
-
-
-def test_the_objective_is_the_bound_with_few_rows_and_the_predictive_density_with_many():
-    def weight(rows, **options):
-        return Configuration.from_estimator(DeepGPRegressor(**options)).method(rows).predictive_weight
-
-    assert [weight(rows) for rows in (499, 500, 10**6)] == [0.0, 1.0, 1.0]
-    assert weight(10, predictive_weight=0.3) == weight(1000, predictive_weight=0.3) == 0.3
-    assert weight(1000, predictive_weight=0) == 0.0
-    assert weight(1000, inference="dsvi") == 0.0
-    assert weight(1000, n_layers=1) == 0.0
-    for inference in ("sghmc", "mean_field"):
-        Configuration.from_estimator(DeepGPRegressor(inference=inference, predictive_weight=0.0))
-        with pytest.raises(ConfigurationError, match=r"predictive_weight=0\.5 has no meaning"):
-            Configuration.from_estimator(DeepGPRegressor(inference=inference, predictive_weight=0.5))
 
 
 def test_efforts_decide_what_is_left_open():
     def resolved(rows=1000, **options):
-        configuration = Configuration.from_estimator(DeepGPRegressor(**options))
+        configuration = Configuration.from_estimator(DeepGPRegressor().set_params(**options))
         size = configuration.subset_rows(rows)
         return size, configuration.max_iter, configuration.batch_rows(size, rows - size)
 
@@ -142,3 +129,22 @@ def test_efforts_decide_what_is_left_open():
     assert resolved(rows=5000, inference="dsvi") == (100, 1400, 1900)
     with pytest.raises(ConfigurationError, match="effort='heroic'"):
         resolved(effort="heroic")
+
+
+@pytest.mark.parametrize(
+    ("options", "members"),
+    [
+        ({}, 1),
+        ({"effort": "quick"}, 1),
+        ({"effort": "thorough"}, EFFORTS["thorough"].members),
+        ({"effort": "thorough", "n_members": 1}, 1),
+        ({"effort": "thorough", "n_restarts": 2}, 1),
+        ({"effort": "thorough", "warm_start": True}, 1),
+        ({"effort": "thorough", "validation_fraction": 0.1}, 1),
+        ({"effort": "thorough", "inference": "dsvi"}, 1),
+        ({"effort": "thorough", "kernel": lambda dims: None}, 1),
+        ({"n_members": 2, "inference": "dsvi"}, 2),
+    ],
+)
+def test_who_has_members(options, members):
+    assert configuration(**options).n_members == members

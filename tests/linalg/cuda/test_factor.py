@@ -9,12 +9,12 @@ import torch
 from cuda_on_threads import build, needs_a_compiler, pointer
 
 from sodgp.errors import CholeskyError
-from sodgp.linalg import factor
-from sodgp.linalg.cholesky import Climbs, Jitter, counting, inverse_triangular
+from sodgp.linalg import cholesky as factor
+from sodgp.linalg.cholesky import Climbs, Jitter, counting, factorise
 from sodgp.linalg.cuda import factor as cuda_factor
 from sodgp.linalg.cuda import nvrtc
 from sodgp.linalg.cuda.factor import LARGEST, THREADS, agrees, factor_pair, fits
-from sodgp.linalg.factor import factorise
+from sodgp.linalg.products import inverse_triangular
 
 SOURCE = cuda_factor._SOURCE
 TOLERANCE = {torch.float64: 1e-12, torch.float32: 1e-4}
@@ -72,7 +72,7 @@ def test_the_library_does_what_the_kernel_would():
 
 
 def test_a_matrix_that_the_kernel_refuses_climbs(monkeypatch):
-    monkeypatch.setattr(factor, "fits", lambda K: True)
+    monkeypatch.setattr(factor, "_has_kernel", lambda K: True)
     K = torch.stack([torch.eye(3, dtype=torch.float64), torch.ones(3, 3, dtype=torch.float64) - 1e-9 * torch.eye(3)])
     climbs = Climbs()
     with counting(climbs):
@@ -109,14 +109,14 @@ def test_without_the_compiler_library_there_is_no_kernel(monkeypatch):
 PROGRAM = """
     import torch
     from sodgp.linalg.cuda import factor as cuda_factor
-    from sodgp.linalg import factor
+    from sodgp.linalg import cholesky as factor
     from sodgp.linalg.cholesky import Jitter
 
     class OnCuda:  # what `fits` asks of a tensor, of one on the processor
         def __init__(self, K):
             self.is_cuda, self.shape, self.numel, self.dtype = True, K.shape, K.numel, K.dtype
 
-    factor.fits = lambda K: cuda_factor.fits(OnCuda(K))
+    factor._has_kernel = lambda K: cuda_factor.fits(OnCuda(K))
 
     def bound(x):
         made = factor.factorise(x @ x.mT + torch.eye(5, dtype=x.dtype), Jitter(1e-6))

@@ -1,4 +1,4 @@
-"""Single entries of a record: written in plain JSON, and checked when they come back from a file nobody vouches for."""
+"""Single entries of a record: written as plain JSON, and checked when they come back from a file of unknown origin."""
 
 from __future__ import annotations
 
@@ -12,9 +12,13 @@ from typing import Any, NoReturn, TypeVar
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
 from torch import Tensor
 
-from sodgp.errors import ModelFileError, SodgpWarning
+from sodgp.errors import ConfigurationError, ModelFileError, SodgpWarning
+from sodgp.estimator.options.names import LIKELIHOODS, METHODS
+from sodgp.estimator.options.tuning import Tuning
 from sodgp.inference.diagnostics import SamplerDiagnostics
 from sodgp.kernels.description import DescribedKernel, described
 from sodgp.kernels.make import make_kernel
@@ -31,11 +35,11 @@ _LARGEST = 2**53
 
 # Never in a file: code, and places to write to.
 _LEFT_OUT = ("callbacks", "checkpoint")
-# What a file from before an option stood for, where that is not today's default: it predicts as it did.
-_BEFORE = {"outlier_probability": 0.0}
+# Arguments that are objects of one of these classes, or their names.
+_NAMED: dict[str, Mapping[str, type]] = {"inference": METHODS, "likelihood": LIKELIHOODS}
 
 
-def encode_parameters(estimator: Any, input_dims: Sequence[int] = ()) -> dict[str, Any]:
+def encode_parameters(estimator: BaseEstimator, input_dims: Sequence[int] = ()) -> dict[str, Any]:
     """Constructor arguments of an estimator as JSON; ModelFileError for one that cannot be written.
 
     Parameters
@@ -66,14 +70,17 @@ def _encode_kernel(kernel: Any, input_dims: Sequence[int]) -> Any:
 def _encode(name: str, value: Any) -> Any:
     if name in _LEFT_OUT or (name == "random_state" and not isinstance(value, int | np.integer)):
         return None
-    if name == "schedule" and callable(value):
-        warnings.warn(
-            "schedule is a function and is not stored; the loaded model has schedule='cosine'. Its predictions stay the"
-            " same.",
-            SodgpWarning,
-            stacklevel=2,
-        )
-        return "cosine"
+    if name in _NAMED and not isinstance(value, str):
+        known = next((key for key, cls in _NAMED[name].items() if type(value) is cls), None)
+        if known is None:
+            raise ModelFileError(
+                f"{name}={value!r:.100} is not a class of sodgp, and a model file holds no code. Keep the estimator"
+                " with pickle or joblib instead. The model stays usable."
+            )
+        return {"name": known, "options": value.get_params()}
+    if isinstance(value, Tuning):
+        start = value.initialization
+        return {**value.get_params(), "initialization": None if start is None else dataclasses.asdict(start)}
     if name == "subset" and not isinstance(value, str):
         known = next((key for key, selector in SELECTORS.items() if type(value) is selector), None)
         if known is not None:
@@ -87,8 +94,6 @@ def _encode(name: str, value: Any) -> Any:
         return "kmeans"
     if name == "subset_size" and isinstance(value, Auto):
         return {"auto": dataclasses.asdict(value)}
-    if isinstance(value, Initialization):
-        return {"initialization": dataclasses.asdict(value)}
     if isinstance(value, torch.device):
         return str(value)
     if isinstance(value, np.generic):
@@ -101,12 +106,12 @@ def _encode(name: str, value: Any) -> Any:
 
 
 def decode_parameters(cls: type, parameters: dict[str, Any]) -> dict[str, Any]:
-    """Constructor arguments for `cls` from JSON; those that an older file lacks are what they were then."""
+    """Constructor arguments for `cls` from JSON."""
     known = inspect.signature(cls).parameters
-    unknown = sorted(parameters.keys() - known.keys())
-    if unknown:
-        refuse(f"parameters.{unknown[0]}", "unknown to this version of sodgp")
-    return {**_BEFORE, **{name: _decode(name, value) for name, value in parameters.items() if name not in _LEFT_OUT}}
+    different = sorted(parameters.keys() ^ known.keys())
+    if different:
+        refuse(f"parameters.{different[0]}", "unknown to this sodgp, or missing")
+    return {name: _decode(name, value) for name, value in parameters.items() if name not in _LEFT_OUT}
 
 
 def _decode(name: str, value: Any) -> Any:
@@ -119,11 +124,22 @@ def _decode(name: str, value: Any) -> Any:
         selector, options = value["selector"], value["options"]
         if not isinstance(selector, str) or selector not in SELECTORS:
             refuse(name, "an unknown selector")
-        return _from_fields(name, SELECTORS[selector], options)
+        return from_fields(name, SELECTORS[selector], options)
     if isinstance(value, dict) and value.keys() == {"auto"} and name == "subset_size":
-        return _from_fields(name, Auto, value["auto"])
-    if isinstance(value, dict) and value.keys() == {"initialization"} and name == "initialization":
-        return _from_fields(name, Initialization, value["initialization"])
+        return from_fields(name, Auto, value["auto"])
+    if isinstance(value, dict) and value.keys() == {"name", "options"} and name in _NAMED:
+        if not isinstance(value["name"], str) or value["name"] not in _NAMED[name]:
+            refuse(name, "an unknown class")
+        return from_fields(name, _NAMED[name][value["name"]], value["options"])
+    if isinstance(value, dict) and name == "tuning":
+        start = value.get("initialization")
+        tuning = from_fields(name, Tuning, {**value, "initialization": None})
+        if start is None:
+            return tuning
+        try:
+            return tuning.set_params(initialization=from_fields("initialization", Initialization, start))
+        except ConfigurationError as error:
+            raise ModelFileError(f"its entry 'tuning' is wrong: {error}") from error
     if isinstance(value, list) and all(type(item) in (int, float, str) for item in value):
         return value
     if value is not None and not isinstance(value, bool | int | float | str):
@@ -131,7 +147,8 @@ def _decode(name: str, value: Any) -> Any:
     return value
 
 
-def _from_fields(name: str, cls: type[E], fields: Any) -> E:
+def from_fields(name: str, cls: type[E], fields: Any) -> E:
+    """An object of a class from its fields, which may hold numbers, text, booleans and None only."""
     if not isinstance(fields, dict) or not all(
         v is None or type(v) in (int, float, str, bool) for v in fields.values()
     ):
@@ -142,19 +159,13 @@ def _from_fields(name: str, cls: type[E], fields: Any) -> E:
         raise ModelFileError(f"its entry {name!r} is wrong: {error}.") from error
 
 
-# In every history since the first format version.
-_OLD_HISTORY = ("iteration", "bound", "terms", "seconds", "rollbacks", "stopped")
-
-
 def decode_history(entries: dict[str, Any]) -> History:
-    """A history whose lists are finite numbers of one length; entries that older files lack keep their defaults."""
+    """A history whose lists are finite numbers of one length."""
     history = History()
     lengths = set()
     for field in dataclasses.fields(History):
         if field.name == "reselections":
-            history.reselections = _reselections(entries.get(field.name, []))
-            continue
-        if field.name not in entries and field.name not in _OLD_HISTORY:
+            history.reselections = _reselections(entries.get(field.name))
             continue
         value, default = entries.get(field.name), getattr(history, field.name)
         if field.name not in entries or type(value) is not type(default):
@@ -165,12 +176,12 @@ def decode_history(entries: dict[str, Any]) -> History:
             lengths.add(len(numbers_of(f"history.{field.name}", numbers)))
         setattr(history, field.name, value)
     if len(lengths) != 1 or not all(type(number) is int for number in history.iteration):
-        refuse("history", "made of lists of several lengths, or counts iterations in fractions")
+        refuse("history", "made of lists of different lengths, or counts iterations in fractions")
     return history
 
 
 def _reselections(entries: Any) -> list[dict[str, Any]]:
-    """Checked entries of `History.reselections`; files from before there were any have none."""
+    """Checked entries of `History.reselections`."""
     kinds = {"iteration": int, "bound_before": float, "bound_after": float, "n_changed": int, "variant": str}
     if not isinstance(entries, list):
         refuse("history.reselections", "not a list")
@@ -261,20 +272,19 @@ def tensor_of(
     return tensor.cpu()
 
 
-def names_of(estimator: Any, attribute: str) -> list[str] | None:
-    """Names of columns as JSON, where the estimator has them."""
-    found = getattr(estimator, attribute, None)
-    return None if found is None else [str(name) for name in found]
+def encode_names(names: NDArray[np.object_] | None) -> list[str] | None:
+    """Names of columns as JSON, where there are some."""
+    return None if names is None else [str(name) for name in names]
 
 
-def take_names(estimator: Any, info: Mapping[str, Any], entry: str, attribute: str, count: int) -> None:
-    """Give the estimator the names of its columns, where the file has them; ModelFileError for other than `count`."""
+def decode_names(info: Mapping[str, Any], entry: str, count: int) -> NDArray[np.object_] | None:
+    """Names of columns, where the file has them; ModelFileError for other than `count`."""
     values = info.get(entry)
     if values is None:
-        return
+        return None
     if not isinstance(values, list) or len(values) != count or not all(isinstance(v, str) for v in values):
         refuse(entry, f"not {count} names")
-    setattr(estimator, attribute, np.array(values, dtype=object))
+    return np.array(values, dtype=object)
 
 
 def typed(info: Mapping[str, Any], name: str, kind: type[E]) -> E:

@@ -3,138 +3,96 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 
 from sodgp.errors import ConfigurationError, NumericalWarning, SubsetSizeWarning
-from sodgp.estimator.options.efforts import EFFORTS, Effort, members_of
+from sodgp.estimator.options.efforts import EFFORTS, Effort
 from sodgp.estimator.options.fields import (
     check_seed,
     checked_cadence,
     checked_callbacks,
     checked_folder,
     checked_fraction,
-    checked_initialization,
-    checked_jitter,
-    checked_outliers,
-    checked_pause,
     checked_size,
-    checked_spread,
+    checked_width,
+    jitter_of,
 )
-from sodgp.estimator.options.rules import (
-    BATCH_SIZE,
-    UNUSED,
-    check_noise_that_varies,
-    check_warm_start,
-    checked_separation,
-    may_separate,
-    refuse_unused,
-)
+from sodgp.estimator.options.names import checkpoint_of, likelihood_of, method_of, tuning_of
+from sodgp.estimator.options.rules import Combination, check_rules
 from sodgp.inference.contract import Inference
-from sodgp.inference.dsvi import DSVI
-from sodgp.inference.mean_field import MeanField
-from sodgp.inference.sghmc import SGHMC
-from sodgp.inference.sod import SoD
-from sodgp.kernels.make import KERNEL_NAMES
-from sodgp.layers.families import FAMILIES
-from sodgp.layers.subset import COUPLINGS
+from sodgp.kernels.make import KERNEL_NAMES, KernelSpec
+from sodgp.likelihoods.contract import LikelihoodOptions
 from sodgp.linalg.cholesky import Jitter
 from sodgp.model.architecture import Initialization
-from sodgp.selectors import get_selector
+from sodgp.selectors import Selector, get_selector
 from sodgp.selectors.auto import Auto, AutoSize
-from sodgp.system.validation import check_choice, check_flag, check_integer, check_positive, check_share, resolve_device
+from sodgp.system.validation import check_choice, check_flag, check_integer, check_positive, resolve_device
 from sodgp.training.checkpoint.folder import Cadence
 from sodgp.training.history import Callback
 from sodgp.training.restart.reselect import Reselection
-from sodgp.training.schedule import SCHEDULES, Factor
 
-DTYPES = {"float64": torch.float64, "float32": torch.float32}
-NOISES = ("homoscedastic", "heteroscedastic", "heavy_tailed")
-# From so many rows on, a deep SoD-VI trains for prediction by default, with a kernel for each output of layer 1.
-# With fewer, and noisy ones, the bound and one kernel guard better against following the noise.
-MANY_ROWS = 500
+if TYPE_CHECKING:
+    from sodgp.estimator.regressor import DeepGPRegressor
 
+__all__ = ["BATCH_SIZE", "Configuration"]
 
-# A step of SoD-VI has at least one row of so many, up to a limit: with less, large data are seen too seldom, and
-# through much noise.
-_ROWS_FOR_ONE, _MOST_ROWS = 20, 1800
-
-
-def _sod(estimator: Any) -> SoD:
-    check_choice("noise", estimator.noise, NOISES)
-    check_noise_that_varies(estimator)
-    return SoD(
-        coupling=estimator.coupling,
-        predictive_weight=_checked_weight(estimator),
-        noise=estimator.noise,
-    )
-
-
-def _sghmc(estimator: Any) -> SGHMC:
-    draws = check_integer("n_posterior_samples", estimator.n_posterior_samples, minimum=1)
-    chains = check_integer("n_chains", estimator.n_chains, minimum=1)
-    if draws % chains:
-        raise ConfigurationError(f"n_posterior_samples={draws} must be a multiple of n_chains={chains}.")
-    return SGHMC(
-        step_size=check_positive("step_size", estimator.step_size),
-        n_draws=draws,
-        thinning=check_integer("thinning", estimator.thinning, minimum=1),
-        n_chains=chains,
-        learn_inducing_inputs=check_flag("learn_inducing_inputs", estimator.learn_inducing_inputs),
-    )
-
-
-_METHODS: dict[str, Callable[[Any], Inference]] = {
-    "sod": _sod,
-    "dsvi": lambda estimator: DSVI(
-        learn_inducing_inputs=check_flag("learn_inducing_inputs", estimator.learn_inducing_inputs),
-        predictive_weight=_checked_weight(estimator),
-    ),
-    "mean_field": lambda estimator: MeanField(),
-    "sghmc": _sghmc,
-}
+# Rows of a step where neither the user nor the method says, as in the paper.
+BATCH_SIZE = 2000
+_DTYPES = {"float64": torch.float64, "float32": torch.float32}
 
 
 @dataclass(frozen=True)
 class Configuration:
     """Checked options. Build one with `from_estimator`; see `sodgp.DeepGPRegressor` for their meaning."""
 
-    inference: str
+    method: Inference
+    likelihood: LikelihoodOptions
     n_layers: int
-    hidden_width: Any
-    subset_size: Any
-    reselect_every: int | None
-    parameterization: str
-    coupling: str
+    hidden_width: int | list[int] | None
     hidden_mean: str
-    tie_label_noise: bool
-    separate_kernels: bool | None
+    kernel: KernelSpec
+    selector: Selector
+    subset_size: int | str | Auto | None
     n_samples: int
+    n_predict_samples: int
     effort: Effort
     max_iter: int
     batch_size: int | None
     learning_rate: float
-    schedule: str | Factor
+    n_members: int
+    n_restarts: int
+    warm_start: bool
+    validation_fraction: float | None
+    max_seconds: float | None
+    callbacks: Sequence[Callback]
+    checkpoint_folder: Path | None
+    checkpoint_every: Cadence
     initialization: Initialization
     jitter: Jitter
+    schedule: str
+    compile: bool
+    n_threads: int | None
     dtype: torch.dtype
     device: torch.device
-    callbacks: Sequence[Callback]
-    max_seconds: float | None
-    validation_fraction: float | None
-    checkpoint: Path | None
-    checkpoint_every: Cadence
-    weight_by_rows: bool
-    _method: Inference
+    random_state: Any
 
     @classmethod
-    def from_estimator(cls, estimator: Any) -> Configuration:
-        """Check every option of an estimator.
+    def from_estimator(
+        cls, estimator: DeepGPRegressor, *, knows_noise: bool = False, resume: bool = False
+    ) -> Configuration:
+        """Check every option of an estimator, and that they go together.
+
+        Parameters
+        ----------
+        estimator : DeepGPRegressor
+        knows_noise, resume : bool
+            Whether `fit` gets noise variances, and whether it continues from a checkpoint.
 
         Raises
         ------
@@ -142,108 +100,65 @@ class Configuration:
             Naming the option, what it was, and what it may be.
         """
         e = estimator
-        check_choice("inference", e.inference, tuple(_METHODS))
-        refuse_unused(e)
-        check_warm_start(e)
-        check_choice("parameterization", e.parameterization, tuple(FAMILIES))
-        check_choice("coupling", e.coupling, COUPLINGS)
+        method, likelihood, tuning = method_of(e.inference), likelihood_of(e.likelihood), tuning_of(e.tuning)
+        checkpoint = checkpoint_of(e.checkpoint)
         check_choice("hidden_mean", e.hidden_mean, ("linear", "zero"))
-        if not callable(e.schedule):
-            check_choice("schedule", e.schedule, SCHEDULES)
-        check_choice("dtype", e.dtype, tuple(DTYPES))
+        check_choice("dtype", e.dtype, tuple(_DTYPES))
+        check_choice("effort", e.effort, tuple(EFFORTS))
         if not callable(e.kernel):
             check_choice("kernel", e.kernel, KERNEL_NAMES)
-        get_selector(e.subset)
         check_seed(e.random_state)
-        check_integer("n_predict_samples", e.n_predict_samples, minimum=1)
-        checked_outliers(e.outlier_probability)
-        checked_spread(e.member_spread)
-        if e.n_threads is not None:
-            check_integer("n_threads", e.n_threads, minimum=1)
-        dtype = DTYPES[e.dtype]
-        members_of(e)  # for its errors: how many there are, the fit asks
-        max_iter = _checked_steps(e.max_iter, EFFORTS[e.effort])
-        return cls(
-            inference=e.inference,
+        dtype, effort = _DTYPES[e.dtype], EFFORTS[e.effort]
+        max_iter = effort.max_iter if e.max_iter is None else check_integer("max_iter", e.max_iter, minimum=1)
+        config = cls(
+            method=method,
+            likelihood=likelihood,
             n_layers=check_integer("n_layers", e.n_layers, minimum=1),
-            hidden_width=e.hidden_width,
-            subset_size=checked_size(e.subset_size),
-            reselect_every=checked_pause(e.reselect_every),
-            parameterization=e.parameterization,
-            coupling=e.coupling,
+            hidden_width=checked_width(e.hidden_width),
             hidden_mean=e.hidden_mean,
-            tie_label_noise=check_flag("tie_label_noise", e.tie_label_noise),
-            separate_kernels=checked_separation(e),
+            kernel=e.kernel,
+            selector=get_selector(e.subset),
+            subset_size=checked_size(e.subset_size),
             n_samples=check_integer("n_samples", e.n_samples, minimum=1),
-            effort=EFFORTS[e.effort],
+            n_predict_samples=check_integer("n_predict_samples", e.n_predict_samples, minimum=1),
+            effort=effort,
             max_iter=max_iter,
             batch_size=None if e.batch_size is None else check_integer("batch_size", e.batch_size, minimum=1),
             learning_rate=check_positive("learning_rate", e.learning_rate),
-            schedule=e.schedule,
-            initialization=checked_initialization(e.initialization),
-            jitter=checked_jitter(e.jitter, dtype),
+            n_members=_n_members(e, method, effort),
+            n_restarts=check_integer("n_restarts", e.n_restarts, minimum=1),
+            warm_start=check_flag("warm_start", e.warm_start),
+            validation_fraction=checked_fraction(e.validation_fraction),
+            max_seconds=None if e.max_minutes is None else 60.0 * check_positive("max_minutes", e.max_minutes),
+            callbacks=checked_callbacks(e.callbacks, e.verbose, max_iter),
+            checkpoint_folder=None if checkpoint is None else checked_folder(checkpoint.folder),
+            checkpoint_every=Cadence() if checkpoint is None else checked_cadence(checkpoint.every),
+            initialization=Initialization() if tuning.initialization is None else tuning.initialization,
+            jitter=jitter_of(tuning.jitter, dtype),
+            schedule=tuning.schedule,
+            compile=tuning.compile,
+            n_threads=None if e.n_threads is None else check_integer("n_threads", e.n_threads, minimum=1),
             dtype=dtype,
             device=resolve_device(e.device),
-            callbacks=checked_callbacks(e.callbacks, e.verbose, max_iter),
-            max_seconds=None if e.max_minutes is None else 60.0 * check_positive("max_minutes", e.max_minutes),
-            validation_fraction=checked_fraction(e.validation_fraction),
-            checkpoint=checked_folder(e.checkpoint),
-            checkpoint_every=checked_cadence(e.checkpoint_every),
-            weight_by_rows=e.predictive_weight is None,
-            _method=_METHODS[e.inference](e),
+            random_state=e.random_state,
         )
+        check_rules(Combination(e, config, knows_noise, resume))
+        return config
 
-    def method(self, n_rows: int) -> Inference:
-        """The inference method, for training on so many rows."""
-        deep = isinstance(self._method, SoD) and self.n_layers > 1
-        if self.weight_by_rows and deep and n_rows >= MANY_ROWS:
-            return replace(self._method, predictive_weight=1.0)  # type: ignore[type-var]
-        return self._method
-
-    def separates(self, n_rows: int, kernel: Any) -> bool:
-        """Whether the outputs of the first layer have a kernel each, for training on so many rows.
-
-        A kernel given as code is taken for all of them, unless the user says otherwise: it may not be made for it.
-        """
-        if self.separate_kernels is None:
-            return n_rows >= MANY_ROWS and isinstance(kernel, str) and may_separate(vars(self))
-        return self.separate_kernels
-
-    def reselection(self, subset: Any) -> Reselection | None:
-        """When and how to choose the subset anew with the selector `subset`: in the first half of a run, if at all."""
-        if self.reselect_every is None:
-            return None
-        if self.reselect_every > self.max_iter // 2:
-            raise ConfigurationError(
-                f"reselect_every={self.reselect_every} never happens: subsets move in the first half of max_iter="
-                f"{self.max_iter} only; use at most {self.max_iter // 2}."
-            )
-        return Reselection(self.reselect_every, self.max_iter // 2, get_selector(subset))
-
-    def check_known_noise(self) -> None:
-        """Raise ConfigurationError unless the options go together with noise variances that are known."""
-        if self.inference != "sod":
-            raise ConfigurationError(
-                f"noise_variance is for inference='sod'; inference={self.inference!r} trains one noise for all rows."
-            )
-        noise = getattr(self._method, "noise", "homoscedastic")
-        if noise != "homoscedastic":
-            raise ConfigurationError(f"noise_variance is known noise, and noise={noise!r} learns it: use one.")
-        if not self.tie_label_noise:
-            raise ConfigurationError(
-                "noise_variance is the noise of labels and likelihood: leave tie_label_noise at True."
-            )
-        if self.reselect_every is not None:
-            raise ConfigurationError("noise_variance needs a subset that stays: leave reselect_every at None.")
+    def reselection(self) -> Reselection | None:
+        """When and how to choose the subset anew: in the first half of a run, if at all."""
+        every = self.method.reselect_every
+        return None if every is None else Reselection(every, self.max_iter // 2, self.selector)
 
     def automatic_size(self, X: Tensor) -> AutoSize | None:
         """What ``subset_size="auto"`` chooses for the scaled inputs X [N, D]; None for another `subset_size`."""
         if not isinstance(self.subset_size, Auto):
             return None
         batch_size = BATCH_SIZE if self.batch_size is None else self.batch_size
-        if self.batch_size is None and self.inference == "sod":
-            most = min(self.subset_size.max_size, (len(X) + 1) // 2)
-            batch_size = most + self.batch_rows(most, len(X) - most)
+        most = min(self.subset_size.max_size, (len(X) + 1) // 2)
+        usual = self.method.usual_batch(most, len(X) - most, self.effort.batch_rows)
+        if self.batch_size is None and usual is not None:
+            batch_size = most + usual
         return self.subset_size.choose(
             X,
             self.initialization.noise_variance,
@@ -269,13 +184,12 @@ class Configuration:
         return min(self.effort.subset_size, (n_rows + 1) // 2)
 
     def batch_rows(self, size: int, n_rest: int) -> int:
-        """Rows of the rest in a step, beside a subset of that size; all rows for a method without batches."""
-        if "batch_size" in UNUSED[self.inference]:
+        """Rows of the rest in a step, with a subset of that size; all rows for a method without batches."""
+        if "batch_size" in self.method.unused_options:
             return n_rest
-        if self.batch_size is None and self.inference == "sod":
-            share = min((size + n_rest) // _ROWS_FOR_ONE, _MOST_ROWS)
-            # As many as the subset has, where somebody asked for a large one.
-            return min(max(self.effort.batch_rows, share, size), n_rest)
+        usual = self.method.usual_batch(size, n_rest, self.effort.batch_rows)
+        if self.batch_size is None and usual is not None:
+            return usual
         batch_size = BATCH_SIZE if self.batch_size is None else self.batch_size
         if batch_size <= size and n_rest > 0:
             raise ConfigurationError(
@@ -285,33 +199,24 @@ class Configuration:
         return min(max(batch_size - size, 0), n_rest)
 
     def hidden_widths(self, input_dim: int) -> list[int]:
-        """Outputs of every hidden layer."""
-        hidden = self.n_layers - 1
-        if isinstance(self.hidden_width, list | tuple):
-            if len(self.hidden_width) != hidden:
-                raise ConfigurationError(
-                    f"hidden_width={self.hidden_width!r} has {len(self.hidden_width)} entries, but n_layers="
-                    f"{self.n_layers} has {hidden} hidden layers."
-                )
-            widths = [check_integer("hidden_width", width, minimum=1) for width in self.hidden_width]
-        elif self.hidden_width is None:
-            widths = [min(30, input_dim)] * hidden
+        """Outputs of every hidden layer; warns of widths that the method has trouble with."""
+        if isinstance(self.hidden_width, list):
+            widths = self.hidden_width
         else:
-            widths = [check_integer("hidden_width", self.hidden_width, minimum=1)] * hidden
-        if self.parameterization == "paper" and any(width <= 2 for width in widths):
-            warnings.warn(
-                "parameterization='paper' with a hidden width of 1 or 2 is badly conditioned: the expected trace of"
-                " K(Z_S)^-1 grows without bound as the jitter falls. Use 'whitened', or a wider layer.",
-                NumericalWarning,
-                stacklevel=5,
-            )
+            widths = [min(30, input_dim) if self.hidden_width is None else self.hidden_width] * (self.n_layers - 1)
+        caution = self.method.caution(widths)
+        if caution is not None:
+            warnings.warn(caution, NumericalWarning, stacklevel=5)
         return widths
 
 
-def _checked_steps(steps: Any, effort: Effort) -> int:
-    return effort.max_iter if steps is None else check_integer("max_iter", steps, minimum=1)
+def _n_members(estimator: DeepGPRegressor, method: Inference, effort: Effort) -> int:
+    """Models that predict as one: as many as the user says, or as method and effort want where nothing speaks against.
 
-
-def _checked_weight(estimator: Any) -> float:
-    weight = estimator.predictive_weight
-    return 0.0 if weight is None else check_share("predictive_weight", weight)
+    A kernel given as code may not be made for several models in one program.
+    """
+    e = estimator
+    if e.n_members is not None:
+        return check_integer("n_members", e.n_members, minimum=1)
+    is_one_fit = e.n_restarts == 1 and not e.warm_start and e.validation_fraction is None
+    return method.usual_members(effort.members) if isinstance(e.kernel, str) and is_one_fit else 1

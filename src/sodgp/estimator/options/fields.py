@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from dataclasses import fields
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +14,9 @@ from sklearn.utils import check_random_state
 
 from sodgp.errors import ConfigurationError
 from sodgp.linalg.cholesky import Jitter
-from sodgp.model.architecture import Initialization
 from sodgp.selectors.auto import Auto
 from sodgp.system.progress import ProgressBar
-from sodgp.system.validation import check_choice, check_integer, check_positive, check_share
+from sodgp.system.validation import check_integer, check_positive
 from sodgp.training.checkpoint.folder import Cadence
 from sodgp.training.history import Callback
 
@@ -35,39 +34,13 @@ def checked_size(size: Any) -> int | str | Auto | None:
     return check_integer("subset_size", size, minimum=1)
 
 
-def checked_pause(steps: Any) -> int | None:
-    """Steps between two choices of the subset."""
-    return None if steps is None else check_integer("reselect_every", steps, minimum=1)
-
-
-def checked_outliers(probability: Any) -> float | None:
-    """Probability of outliers in predictions."""
-    share = None if probability is None else check_share("outlier_probability", probability)
-    if share == 1.0:
-        raise ConfigurationError("outlier_probability=1 would make every observation an outlier; use a small number.")
-    return share
-
-
-def checked_spread(factor: Any) -> float | None:
-    """Factor of the members' spreads in their mixture."""
-    number = None if factor is None else check_positive("member_spread", factor)
-    if number is not None and not 0.1 <= number <= 10.0:
-        raise ConfigurationError(f"member_spread={factor!r} must be from 0.1 to 10; 1 leaves the members as they are.")
-    return number
-
-
-def checked_initialization(initialization: Any) -> Initialization:
-    """Values at which training starts."""
-    if initialization is None:
-        return Initialization()
-    if not isinstance(initialization, Initialization):
-        raise ConfigurationError(f"initialization must be an Initialization or None, not {initialization!r}.")
-    check_choice("initialization.means", initialization.means, ("zero", "uniform"))
-    for part in fields(initialization):
-        value = getattr(initialization, part.name)
-        if part.name != "means" and not (part.name == "lengthscale" and value is None):
-            check_positive(f"initialization.{part.name}", value)
-    return initialization
+def checked_width(width: Any) -> int | list[int] | None:
+    """Outputs of the hidden layers: one number for all, a list with one for each, or None."""
+    if width is None:
+        return None
+    if isinstance(width, list | tuple):
+        return [check_integer("hidden_width", each, minimum=1) for each in width]
+    return check_integer("hidden_width", width, minimum=1)
 
 
 def check_seed(random_state: Any) -> None:
@@ -80,18 +53,22 @@ def check_seed(random_state: Any) -> None:
         ) from error
 
 
-def checked_jitter(jitter: Any, dtype: torch.dtype) -> Jitter:
+def check_jitter(jitter: Any) -> None:
+    """Raise ConfigurationError for a jitter that is neither a positive number nor ``"program"`` nor None."""
+    if isinstance(jitter, str) and jitter != "program":
+        raise ConfigurationError(f"jitter={jitter!r} is unknown; give a number, 'program' or None.")
+    if jitter is not None and not isinstance(jitter, str):
+        check_positive("jitter", jitter)
+
+
+def jitter_of(jitter: float | str | None, dtype: torch.dtype) -> Jitter:
     """What is added to diagonals."""
     if jitter is None:
         return Jitter.default(dtype)
-    if jitter == "program":
-        return Jitter(1e-6, relative=False, on_draws=True)
-    if isinstance(jitter, str):
-        raise ConfigurationError(f"jitter={jitter!r} is unknown; give a number, 'program' or None.")
-    return Jitter(check_positive("jitter", jitter))
+    return Jitter(1e-6, relative=False, on_draws=True) if isinstance(jitter, str) else Jitter(float(jitter))
 
 
-def checked_callbacks(callbacks: Any, verbose: Any, max_iter: int) -> list[Callback]:
+def checked_callbacks(callbacks: Any, verbose: Any, max_iter: int) -> Sequence[Callback]:
     """Callbacks, with a progress bar where one is wanted."""
     if not isinstance(callbacks, list | tuple | None):
         raise ConfigurationError(f"callbacks must be a list of functions or None, not {callbacks!r}.")
@@ -113,12 +90,10 @@ def checked_fraction(fraction: Any) -> float | None:
     return float(fraction)
 
 
-def checked_folder(folder: Any) -> Path | None:
+def checked_folder(folder: Any) -> Path:
     """Where checkpoints go."""
-    if folder is None:
-        return None
     if not isinstance(folder, str | os.PathLike) or not os.fspath(folder):
-        raise ConfigurationError(f"checkpoint must be the path of a folder or None, not {folder!r}.")
+        raise ConfigurationError(f"checkpoint must be a Checkpoint, the path of a folder or None, not {folder!r}.")
     return Path(folder)
 
 
@@ -129,7 +104,7 @@ def checked_cadence(every: Any) -> Cadence:
         return Cadence(seconds=float(match[1]) * {"s": 1.0, "min": 60.0, "h": 3600.0}[match[2]])
     if isinstance(every, str):
         raise ConfigurationError(
-            f"checkpoint_every={every!r} is not understood; give a number of steps, such as 500, or a time such as"
-            " '90s', '10min' or '2h'."
+            f"every={every!r} of the checkpoint is not understood; give a number of steps, such as 500, or a time such"
+            " as '90s', '10min' or '2h'."
         )
-    return Cadence(steps=check_integer("checkpoint_every", every, minimum=1))
+    return Cadence(steps=check_integer("every of the checkpoint", every, minimum=1))

@@ -1,113 +1,212 @@
-"""Which options of an estimator go together, and which a method uses; ConfigurationError for anything else."""
+"""What goes with what: every rule about two or more arguments, in one table.
+
+Rules about one argument are in `sodgp.estimator.options.fields`, those about the fields of one method or likelihood in
+its class.
+"""
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
+from sklearn.base import BaseEstimator
 
 from sodgp.errors import ConfigurationError
-from sodgp.system.validation import check_flag
-from sodgp.training.restart.warm import WARM_METHODS
+from sodgp.inference.contract import Inference
+from sodgp.likelihoods.known_noise import KnownNoise
 
-# Rows of a step of methods other than SoD-VI where none are asked for, as in the paper.
-BATCH_SIZE = 2000
+if TYPE_CHECKING:
+    from sodgp.estimator.options.configuration import Configuration
 
-# What goes together with noise that varies, and with a kernel for each output, which also needs several layers.
-_WITH_NOISE_THAT_VARIES = {"tie_label_noise": True, "reselect_every": None, "warm_start": False}
-_WITH_SEPARATE_KERNELS = {"parameterization": "whitened", "reselect_every": None}
-
-_OF_SUBSETS = (
-    "subset",
-    "reselect_every",
-    "parameterization",
-    "coupling",
-    "tie_label_noise",
-    "noise",
-    "separate_kernels",
-)
-_SAMPLING = ("n_posterior_samples", "thinning", "step_size", "n_chains")
-# What methods do that have no such option, or its default in older files: nothing is left out where it is asked for.
-_ANYWAY = {"predictive_weight": 0.0, "separate_kernels": False, "batch_size": BATCH_SIZE}
-# Options that a method does not use, and that must therefore stay at their defaults.
-UNUSED: dict[str, tuple[str, ...]] = {
-    "sod": ("learn_inducing_inputs", *_SAMPLING),
-    "dsvi": (*_OF_SUBSETS, *_SAMPLING),
-    # Every chain takes one hidden sample in a transition.
-    # It has no model to judge before its draws.
-    "sghmc": (*_OF_SUBSETS, "predictive_weight", "n_samples", "compile", "validation_fraction"),
-    # Its bound is closed over all rows: neither batches nor training samples.
-    "mean_field": (
-        *_OF_SUBSETS,
-        "predictive_weight",
-        "learn_inducing_inputs",
-        "n_samples",
-        "batch_size",
-        *_SAMPLING,
-    ),
-}
+__all__ = ["RULES", "Combination", "Rule", "check_rules", "check_several_models"]
 
 
-def refuse_unused(estimator: Any) -> None:
-    """Nothing is silently ignored: an option that the chosen method does not use must be left at its default."""
-    parameters = inspect.signature(type(estimator).__init__).parameters
-    for name in UNUSED[estimator.inference]:
-        value, default = getattr(estimator, name), parameters[name].default
-        if value is not default and value not in (default, _ANYWAY.get(name, default)):
-            raise ConfigurationError(
-                f"{name}={value!r} has no meaning for inference={estimator.inference!r}; leave it at {default!r}."
-            )
+@dataclass(frozen=True)
+class Combination:
+    """Arguments of an estimator and of `fit`, each of them checked on its own.
 
-
-def check_warm_start(estimator: Any) -> None:
-    """Raise ConfigurationError where there is nothing to carry over."""
-    if not check_flag("warm_start", estimator.warm_start):
-        return
-    if estimator.inference not in WARM_METHODS:
-        raise ConfigurationError(
-            f"warm_start=True has no meaning for inference={estimator.inference!r}, whose parameters belong to the rows"
-            f" or chains of one fit; use one of {', '.join(map(repr, WARM_METHODS))}, or warm_start=False."
-        )
-    if estimator.noise != "homoscedastic":
-        raise ConfigurationError("warm_start=True does not carry noise that varies: use noise='homoscedastic'.")
-
-
-def check_noise_that_varies(estimator: Any) -> None:
-    """Raise ConfigurationError unless the other options leave room for it."""
-    if estimator.noise != "homoscedastic":
-        _check_beside(estimator, "noise", _WITH_NOISE_THAT_VARIES)
-
-
-def may_separate(options: Mapping[str, Any]) -> bool:
-    """Whether a model with these options can have a kernel for each output of its first layer.
-
-    Examples
-    --------
-    >>> may_separate({"inference": "sod", "n_layers": 1, "parameterization": "whitened", "reselect_every": None})
-    False
+    Parameters
+    ----------
+    estimator : DeepGPRegressor
+        With the arguments as the user gave them.
+    config : Configuration
+        What they stand for.
+    knows_noise, resume : bool
+        Whether `fit` gets noise variances, and whether it continues from a checkpoint.
     """
-    allowed = all(options[name] == needed for name, needed in _WITH_SEPARATE_KERNELS.items())
-    return allowed and options["inference"] == "sod" and options["n_layers"] > 1
+
+    estimator: BaseEstimator
+    config: Configuration
+    knows_noise: bool = False
+    resume: bool = False
+
+    @property
+    def method(self) -> Inference:
+        """The inference method."""
+        return self.config.method
 
 
-def checked_separation(estimator: Any) -> bool | None:
-    """Whether the first layer has a kernel for each output; None where that is left open."""
-    if estimator.separate_kernels is None:
-        return None
-    if not check_flag("separate_kernels", estimator.separate_kernels):
-        return False
-    _check_beside(estimator, "separate_kernels", _WITH_SEPARATE_KERNELS)
-    if estimator.n_layers == 1:
-        raise ConfigurationError("separate_kernels=True is about hidden layers: use n_layers=2 or more.")
-    return True
+class Rule(NamedTuple):
+    """One rule: its name, whether a combination breaks it, and what the user is then told."""
+
+    name: str
+    is_broken: Callable[[Combination], bool]
+    message: Callable[[Combination], str]
 
 
-def _check_beside(estimator: Any, option: str, needed: Mapping[str, Any]) -> None:
-    """Raise ConfigurationError unless the other options are what the present value of one of them needs."""
-    for name, value in needed.items():
-        found = getattr(estimator, name)
-        if found != value:
-            raise ConfigurationError(
-                f"{option}={getattr(estimator, option)!r} and {name}={found!r} do not go together; leave {name} at"
-                f" {value!r}."
-            )
+def check_rules(combination: Combination) -> None:
+    """Raise ConfigurationError for the first rule that a combination breaks."""
+    for rule in RULES:
+        if rule.is_broken(combination):
+            raise ConfigurationError(rule.message(combination))
+
+
+def check_several_models(checkpoint: object, random_state: object) -> None:
+    """ConfigurationError for several models with a checkpoint whose seeds would be others after a restart."""
+    if checkpoint is not None and not isinstance(random_state, int | np.integer):
+        raise ConfigurationError(_SEEDS.format(random_state))
+
+
+_SEEDS = (
+    "several models (n_members or n_restarts above 1) with a checkpoint need an integer random_state, not {0!r}: a"
+    " resumed fit has to draw the same seeds again."
+)
+
+
+def _unused(c: Combination) -> tuple[str, object, object] | None:
+    """Name, value and default of an argument that means nothing for the method, and is not at its default."""
+    parameters = inspect.signature(type(c.estimator).__init__).parameters
+    for name in c.method.unused_options:
+        value, default = getattr(c.estimator, name), parameters[name].default
+        if value is not default and value != default:
+            return name, value, default
+    return None
+
+
+def _unused_message(c: Combination) -> str:
+    name, value, default = _unused(c) or ("", None, None)
+    return f"{name}={value!r} has no meaning for inference={c.method.name!r}; leave it at {default!r}."
+
+
+def _objection(c: Combination) -> str | None:
+    """What the method itself says against the other arguments."""
+    likelihood = KnownNoise() if c.knows_noise else c.config.likelihood
+    try:
+        c.method.settled(n_rows=1, n_layers=c.config.n_layers, kernel=c.config.kernel, likelihood=likelihood)
+    except ConfigurationError as error:
+        return f"noise_variance is known noise for every row: {error}" if c.knows_noise else str(error)
+    return None
+
+
+def _more_than_one_fit(c: Combination) -> tuple[str, object, object] | None:
+    """Name, value and default of an argument that is about one model only, and is not at its default."""
+    alone = {"n_restarts": 1, "warm_start": False, "validation_fraction": None}
+    return next(((n, getattr(c.config, n), d) for n, d in alone.items() if getattr(c.config, n) != d), None)
+
+
+def _members_message(c: Combination) -> str:
+    name, value, default = _more_than_one_fit(c) or ("", None, None)
+    return f"n_members={c.config.n_members} and {name}={value!r} do not go together; leave {name} at {default!r}."
+
+
+def _count(c: Combination) -> int:
+    """Models of a fit."""
+    return c.config.n_members * c.config.n_restarts
+
+
+def _reselections(c: Combination) -> int:
+    """Steps before the first choice of a new subset; 0 where there is none."""
+    return c.method.reselect_every or 0
+
+
+def _entries(c: Combination) -> int:
+    """Widths in a list of them."""
+    return len(c.config.hidden_width) if isinstance(c.config.hidden_width, list) else 0
+
+
+RULES: Final = (
+    Rule("an argument that the method does not use", lambda c: _unused(c) is not None, _unused_message),
+    Rule(
+        "compile with a sampler",
+        lambda c: c.config.compile and c.method.sampler is not None,
+        lambda c: f"compile=True has no meaning for inference={c.method.name!r}; leave it at False.",
+    ),
+    Rule(
+        "warm_start with a method that begins anew",
+        lambda c: c.config.warm_start and not c.method.can_warm_start,
+        lambda c: (
+            f"warm_start=True has no meaning for inference={c.method.name!r}, whose parameters belong to the rows or"
+            " chains of one fit; use 'sod' or 'dsvi', or warm_start=False."
+        ),
+    ),
+    Rule(
+        "warm_start with noise that varies",
+        lambda c: c.config.warm_start and not c.config.likelihood.is_plain,
+        lambda c: "warm_start=True does not carry noise that varies: use likelihood='gaussian'.",
+    ),
+    Rule(
+        "warm_start with n_restarts",
+        lambda c: c.config.warm_start and c.config.n_restarts > 1,
+        lambda c: (
+            f"warm_start=True continues one fit, and n_restarts={c.config.n_restarts} begins several anew; use one"
+            " of the two."
+        ),
+    ),
+    Rule(
+        "n_members with what is about one model",
+        lambda c: c.config.n_members > 1 and _more_than_one_fit(c) is not None,
+        _members_message,
+    ),
+    Rule(
+        "validation_fraction with n_restarts",
+        lambda c: c.config.validation_fraction is not None and c.config.n_restarts > 1,
+        lambda c: (
+            "validation_fraction is for single fits, not for n_restarts, whose models train in one program; leave it at"
+            " None."
+        ),
+    ),
+    Rule(
+        "several models, a checkpoint and no seed",
+        lambda c: (
+            _count(c) > 1
+            and c.config.checkpoint_folder is not None
+            and not isinstance(c.config.random_state, int | np.integer)
+        ),
+        lambda c: _SEEDS.format(c.config.random_state),
+    ),
+    Rule(
+        "a subset that never moves",
+        lambda c: _reselections(c) > c.config.max_iter // 2,
+        lambda c: (
+            f"reselect_every={_reselections(c)} never happens: subsets move in the first half of max_iter="
+            f"{c.config.max_iter} only; use at most {c.config.max_iter // 2}."
+        ),
+    ),
+    Rule(
+        "one width for each hidden layer",
+        lambda c: isinstance(c.config.hidden_width, list) and _entries(c) != c.config.n_layers - 1,
+        lambda c: (
+            f"hidden_width={c.config.hidden_width!r} has {_entries(c)} entries, but n_layers="
+            f"{c.config.n_layers} has {c.config.n_layers - 1} hidden layers."
+        ),
+    ),
+    Rule(
+        "noise_variance with a likelihood that learns the noise",
+        lambda c: c.knows_noise and not c.config.likelihood.is_plain,
+        lambda c: f"noise_variance is known noise, and likelihood={c.config.likelihood.name!r} learns it: use one.",
+    ),
+    Rule(
+        "noise_variance with validation_fraction",
+        lambda c: c.knows_noise and c.config.validation_fraction is not None,
+        lambda c: "validation_fraction and noise_variance do not go together; leave one out.",
+    ),
+    Rule("what the method objects to", lambda c: _objection(c) is not None, lambda c: _objection(c) or ""),
+    Rule(
+        "resume without a folder",
+        lambda c: c.resume and c.config.checkpoint_folder is None,
+        lambda c: "resume=True needs a folder to resume from: set checkpoint='folder'.",
+    ),
+)

@@ -57,13 +57,7 @@ def describe(rows: Sequence[Row]) -> Tensors:
 
 
 class CudaAdam:
-    """Adam's step with the guard of `GuardedAdam`, where the kernels can be had.
-
-    Parameters
-    ----------
-    refused : Tensor of shape []
-        Counts the gradients that are left out.
-    """
+    """Adam's step with the guard of `GuardedAdam`, where the kernels can be had; `refused` [] counts bad gradients."""
 
     def __init__(self, refused: Tensor) -> None:
         self._refused = refused
@@ -72,13 +66,9 @@ class CudaAdam:
         self._parts = refused.new_empty(0)
 
     def step(self, group: Mapping[str, Any], state: Mapping[Tensor, Mapping[str, Tensor]]) -> bool:
-        """One step; False, and nothing done, where PyTorch's own must do it, as in the first, which makes the state.
+        """One step for a group and the state of `torch.optim.Adam`, with a rate on the device.
 
-        Parameters
-        ----------
-        group : mapping
-            Of `torch.optim.Adam`, with a rate on the device.
-        state : mapping of Tensor to mapping of str to Tensor
+        False, and nothing done, where PyTorch's own must do it, as in the first step, which makes the state.
         """
         owners = [p for p in group["params"] if p.grad is not None and p.numel()]
         if not 0 < len(owners) <= TENSORS or not all(state.get(p) for p in owners):

@@ -13,8 +13,8 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from sodgp.linalg.cholesky import inverse_triangular
 from sodgp.linalg.cuda.nvrtc import REAL, Kernel, load, once_tried
+from sodgp.linalg.products import inverse_triangular
 
 LARGEST = 128  # rows: more do not fit in a block's registers
 THREADS = 288
@@ -31,16 +31,8 @@ def fits(K: Tensor) -> bool:
 def factor_pair(K: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """L, L^-1 and info of K = L L', without waiting for the device; by the library where there is no kernel.
 
-    Parameters
-    ----------
-    K : Tensor of shape [..., M, M]
-
-    Returns
-    -------
-    L, L_inv : Tensor of shape [..., M, M]
-        NaN wherever K is not positive definite. L is stored by columns.
-    info : Tensor of shape [...]
-        The first minor that is not positive definite, counted from 1; 0 where all are.
+    L is stored by columns. Where K is not positive definite both factors are NaN, and info is the first minor that is
+    not, counted from 1; elsewhere it is 0.
     """
     kernel = _kernel(K) if fits(K) else None
     return _by_library(K) if kernel is None else _by_kernel(kernel, K.contiguous())

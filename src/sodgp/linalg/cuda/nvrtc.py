@@ -22,28 +22,13 @@ Argument = Tensor | int | float | ctypes.Structure
 
 
 class Kernel:
-    """A function on a device.
-
-    Parameters
-    ----------
-    function : ctypes.c_void_p
-    driver : ctypes.CDLL
-    """
+    """A function on a device."""
 
     def __init__(self, function: ctypes.c_void_p, driver: ctypes.CDLL) -> None:
         self._function, self._driver = function, driver
 
     def __call__(self, grid: tuple[int, int], threads: int, arguments: Sequence[Argument]) -> None:
-        """Launch it on the current stream of the current device; a recording takes it in.
-
-        Parameters
-        ----------
-        grid : tuple of int
-        threads : int
-            In a block.
-        arguments : sequence of Tensor, int, float or ctypes.Structure
-            Pointers, and C ints, doubles and structures by value.
-        """
+        """Launch it on the current stream, or into a recording: tensors as pointers, all else as C values."""
         values = [_c_value(argument) for argument in arguments]
         pointers = (ctypes.c_void_p * len(values))(*(ctypes.addressof(value) for value in values))
         stream = ctypes.c_void_p(torch.cuda.current_stream().cuda_stream)
@@ -55,17 +40,7 @@ class Kernel:
 
 @cache
 def load(source: Path, name: str, device: int, **macros: str | int) -> Kernel | None:
-    """The function `name` of a CUDA source on a device; None where it cannot be had.
-
-    Parameters
-    ----------
-    source : Path
-    name : str
-        Declared ``extern "C"``.
-    device : int
-    **macros
-        Defined for the source.
-    """
+    """The function `name` of a CUDA source with these macros, on a device; None where it cannot be had."""
     if torch.version.cuda is None:
         return None
     try:
@@ -85,7 +60,7 @@ _TRIED: dict[tuple[Any, ...], Any] = {}
 
 
 def once_tried(trial: Callable[..., T], *key: Hashable) -> T | None:
-    """What the trial of a kernel gave at its first call with these arguments.
+    """The result of a kernel's trial at its first call with these arguments.
 
     While a CUDA graph is recorded nothing can be tried: None then, and another chance later.
     """
@@ -121,7 +96,7 @@ def _text(library: ctypes.CDLL, what: str, program: ctypes.c_void_p) -> bytes:
 
 
 def _nvrtc(version: str) -> ctypes.CDLL:
-    """The library beside PyTorch, else the system's."""
+    """The library that PyTorch brings, else the system's."""
     name, packages = f"libnvrtc.so.{version}", Path(torch.__file__).parents[1]
     for place in (*packages.glob(f"nvidia/*/lib/{name}"), *packages.glob(f"torch/lib/{name}")):
         # Up to 13.0 it looks for this part of itself in the system's folders alone, and takes it where it is loaded.

@@ -26,7 +26,7 @@ from sodgp.system.container import Record
 from sodgp.system.files import StrPath, write_whole
 
 FORMAT = "sodgp-checkpoint"
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 KEPT = 2
 _NAME = re.compile(r"checkpoint-(\d{8,})\.safetensors")
 # What a process that was killed while it wrote leaves behind.
@@ -196,7 +196,7 @@ def _read(file: Path) -> Record:
     if version != FORMAT_VERSION:
         raise CheckpointError(
             f"{file} has format version {version!r:.40}, and this sodgp reads version {FORMAT_VERSION}. Finish the run"
-            " with the sodgp that began it."
+            " with the sodgp that began it, or start anew in another folder."
         )
     return Record(info, tensors)
 

@@ -36,12 +36,11 @@ def fit_by_sampling(
     callbacks: Sequence[Callback] = (),
     journal: CheckpointJournal | None = None,
     max_seconds: float | None = None,
-) -> list[History]:
-    """Burn in for the iterations of the step's schedule, then fill the model's ``posterior_draws`` and ``diagnostics``.
+) -> tuple[list[History], SamplerDiagnostics | None]:
+    """Burn in for the iterations of the step's schedule, then fill the model's ``posterior_draws``.
 
     Hyper-parameters and adaptation move in burn-in only. Progress and callbacks see burn-in; the
-    ``n_posterior_samples / n_chains * thinning`` transitions behind it cost about half as much each. One
-    `History` a replicate.
+    ``n_posterior_samples / n_chains * thinning`` transitions behind it cost about half as much each.
 
     A sampler that is interrupted, or runs out of time, leaves a model that predicts with the draws that there are (in
     burn-in, with the sampler's recent positions), but without diagnostics, and says so.
@@ -55,6 +54,13 @@ def fit_by_sampling(
     journal : CheckpointJournal, optional
     max_seconds : float, optional
         For both parts together; burn-in gets the share that its work has in the whole.
+
+    Returns
+    -------
+    histories : list of History
+        One for each replicate.
+    diagnostics : SamplerDiagnostics or None
+        None for a sampler that was stopped early.
 
     Raises
     ------
@@ -75,7 +81,7 @@ def fit_by_sampling(
     stopped = histories[0].stopped
     if stopped == "interrupted":
         _keep_some(step, _recent(step), "recent positions of its burn-in")
-        return histories
+        return histories, None
     # What follows a burn-in that ran out of time is not the run that a checkpoint is to continue.
     draws = Collection(step, journal if stopped != "max_minutes" else None)
     with counting(draws.climbs):
@@ -89,13 +95,13 @@ def fit_by_sampling(
             _keep_some(step, torch.stack(draws.positions, -2), f"{len(draws.positions)} draws of each chain")
         else:
             _keep_some(step, _recent(step), "recent positions of its burn-in")
-        return histories
+        return histories, None
     positions, potential, info = draws.result()
     method.keep(model, positions)
-    model.diagnostics = _diagnose(step, inference, potential, info)
+    diagnostics = _diagnose(step, inference, potential, info)
     if draws.journal is not None:
         draws.journal.finish(step)
-    return histories
+    return histories, diagnostics
 
 
 def collect(step: SamplingStep) -> tuple[Tensor, Tensor, SamplerInfo]:

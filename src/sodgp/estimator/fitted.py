@@ -1,0 +1,227 @@
+"""What a fit leaves behind: one frozen value, and the public attributes of an estimator that look into it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.preprocessing import StandardScaler
+from torch import Tensor
+
+from sodgp.inference.contract import Inference
+from sodgp.inference.diagnostics import SamplerDiagnostics
+from sodgp.likelihoods.contract import LikelihoodOptions
+from sodgp.model.deep_gp import DeepGP
+from sodgp.training.history import History
+
+__all__ = ["Columns", "Fitted", "FittedAttributes"]
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Numbers and names of the columns of X and y.
+
+    Parameters
+    ----------
+    n_inputs, n_targets : int
+    y_is_vector : bool
+        Whether y was [N] and not [N, 1].
+    inputs, targets : ndarray of str, optional
+        Their names, where they have some.
+    """
+
+    n_inputs: int
+    n_targets: int
+    y_is_vector: bool
+    inputs: NDArray[np.object_] | None = None
+    targets: NDArray[np.object_] | None = None
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """The fitted state of an estimator.
+
+    Attributes
+    ----------
+    model : DeepGP
+        In scaled units.
+    method : Inference
+        With everything decided that depended on the data.
+    likelihood : LikelihoodOptions
+    columns : Columns
+    X_s, y_s : Tensor of shape [1, M, D] and [1, M, P]
+        The subset in scaled units; empty where the method has none.
+    x_scaler, y_scaler : StandardScaler
+        Those of the model's units.
+    x_seen, y_seen : StandardScaler
+        Those of the rows of this fit: others after a warm start.
+    predict_seed : int
+        Of the random numbers of predictions.
+    history : History
+    seed : int or None
+        The integer random_state of this one model, where it is one of several.
+    subset_indices, validation_indices : ndarray of shape [M] and [V], optional
+    n_held_out : int
+    diagnostics : SamplerDiagnostics, optional
+    restart_bounds : list of float, optional
+    subset_size_reason : str, optional
+    members : tuple of Fitted
+        All models whose mixture predicts, where there are several; the other attributes are those of the first.
+    """
+
+    model: DeepGP
+    method: Inference
+    likelihood: LikelihoodOptions
+    columns: Columns
+    X_s: Tensor
+    y_s: Tensor
+    x_scaler: StandardScaler
+    y_scaler: StandardScaler
+    x_seen: StandardScaler
+    y_seen: StandardScaler
+    predict_seed: int
+    history: History
+    seed: int | None = None
+    subset_indices: NDArray[np.int64] | None = None
+    validation_indices: NDArray[np.int64] | None = None
+    n_held_out: int = 0
+    diagnostics: SamplerDiagnostics | None = None
+    restart_bounds: list[float] | None = None
+    subset_size_reason: str | None = None
+    members: tuple[Fitted, ...] = ()
+
+    @property
+    def models(self) -> tuple[Fitted, ...]:
+        """The members, or the one model that it is."""
+        return self.members or (self,)
+
+    @property
+    def n_rows(self) -> int:
+        """Rows that the model was trained on."""
+        return int(np.max(self.x_scaler.n_samples_seen_))
+
+    @property
+    def subset_size(self) -> int:
+        """Rows of the subset, or inducing points of a layer."""
+        return int(self.model.layers[0].q_mean.shape[-2])
+
+    @property
+    def n_parameters(self) -> int:
+        """Trained numbers of all models."""
+        return sum(each.model.n_parameters for each in self.models)
+
+    def subset_on_device(self) -> tuple[Tensor, Tensor]:
+        """Inputs and labels of the subset, where the model is."""
+        return self.X_s.to(self.model.device), self.y_s.to(self.model.device)
+
+    def outlier_probability(self, given: float | None) -> float:
+        """That an observation is unlike those that were seen, where a user gives this option."""
+        if given is not None:
+            return given
+        return 1.0 / (1.0 + self.n_rows) if self.method.objective == "predictive" else 0.0
+
+
+class FittedAttributes:
+    """Attributes of a fitted estimator. Before `fit` there are none of them."""
+
+    fitted_: Fitted
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "fitted_")
+
+    @property
+    def model_(self) -> DeepGP:
+        """The trained model, in scaled units."""
+        return self.fitted_.model
+
+    @property
+    def inference_(self) -> Inference:
+        """The method, with everything decided that depended on the data."""
+        return self.fitted_.method
+
+    @property
+    def likelihood_(self) -> LikelihoodOptions:
+        """The likelihood that was used."""
+        return self.fitted_.likelihood
+
+    @property
+    def objective_(self) -> str:
+        """What was maximised: ``"bound"``, ``"predictive"`` or ``"posterior"``."""
+        return self.fitted_.method.objective
+
+    @property
+    def history_(self) -> History:
+        """The course of training."""
+        return self.fitted_.history
+
+    @property
+    def n_iter_(self) -> int:
+        """Steps of training."""
+        iterations = self.fitted_.history.iteration
+        return iterations[-1] if iterations else 0
+
+    @property
+    def n_parameters_(self) -> int:
+        """Numbers that were trained, those of all members included."""
+        return self.fitted_.n_parameters
+
+    @property
+    def n_members_(self) -> int:
+        """Models that predict as one."""
+        return len(self.fitted_.models)
+
+    @property
+    def n_features_in_(self) -> int:
+        """Columns of X."""
+        return self.fitted_.columns.n_inputs
+
+    @property
+    def feature_names_in_(self) -> NDArray[np.object_]:
+        """Names of the columns of X, where they have some."""
+        return _there(self.fitted_.columns.inputs, "feature_names_in_")
+
+    @property
+    def target_names_(self) -> NDArray[np.object_]:
+        """Names of the columns of y, where they have some."""
+        return _there(self.fitted_.columns.targets, "target_names_")
+
+    @property
+    def subset_size_(self) -> int:
+        """Rows of the subset, or inducing points of a layer."""
+        return self.fitted_.subset_size
+
+    @property
+    def subset_size_reason_(self) -> str:
+        """With ``subset_size="auto"``: what was chosen, and why."""
+        return _there(self.fitted_.subset_size_reason, "subset_size_reason_")
+
+    @property
+    def subset_indices_(self) -> NDArray[np.int64]:
+        """Rows of the training data that form the subset."""
+        return _there(self.fitted_.subset_indices, "subset_indices_")
+
+    @property
+    def validation_indices_(self) -> NDArray[np.int64]:
+        """Rows that were held out."""
+        return _there(self.fitted_.validation_indices, "validation_indices_")
+
+    @property
+    def diagnostics_(self) -> SamplerDiagnostics:
+        """Of a sampler."""
+        return _there(self.fitted_.diagnostics, "diagnostics_")
+
+    @property
+    def restart_bounds_(self) -> list[float]:
+        """Bound of every restart."""
+        return _there(self.fitted_.restart_bounds, "restart_bounds_")
+
+
+def _there(value: T | None, name: str) -> T:
+    """The value, or an AttributeError as for any attribute that a fit did not set."""
+    if value is None:
+        raise AttributeError(f"this fit has no {name}")
+    return value

@@ -1,0 +1,120 @@
+"""What goes with what: every rule of the table, broken once, and nothing broken by what is usual."""
+
+import numpy as np
+import pytest
+
+from sodgp import DSVI, DeepGPRegressor, SoD
+from sodgp.errors import ConfigurationError
+from sodgp.estimator.options.configuration import Configuration
+from sodgp.estimator.options.names import METHODS
+from sodgp.estimator.options.rules import RULES
+
+FIT = ("knows_noise", "resume")
+# Rule -> arguments that break it, and part of the message.
+BROKEN = {
+    "an argument that the method does not use": (
+        {"inference": "dsvi", "subset": "random"},
+        "subset='random' has no meaning for inference='dsvi'; leave it at 'kmeans'",
+    ),
+    "compile with a sampler": ({"inference": "sghmc", "tuning__compile": True}, "compile=True has no meaning"),
+    "warm_start with a method that begins anew": (
+        {"inference": "mean_field", "warm_start": True},
+        "warm_start=True has no meaning for inference='mean_field'",
+    ),
+    "warm_start with noise that varies": (
+        {"warm_start": True, "likelihood": "heavy_tailed"},
+        "use likelihood='gaussian'",
+    ),
+    "warm_start with n_restarts": ({"warm_start": True, "n_restarts": 2}, "n_restarts=2 begins several anew"),
+    "n_members with what is about one model": (
+        {"n_members": 2, "n_restarts": 3},
+        "n_members=2 and n_restarts=3 do not go together",
+    ),
+    "validation_fraction with n_restarts": (
+        {"validation_fraction": 0.1, "n_restarts": 2},
+        "validation_fraction is for single fits",
+    ),
+    "several models, a checkpoint and no seed": (
+        {"n_members": 2, "checkpoint": "folder"},
+        "need an integer random_state",
+    ),
+    "a subset that never moves": (
+        {"inference__reselect_every": 6, "max_iter": 10},
+        "reselect_every=6 never happens",
+    ),
+    "one width for each hidden layer": ({"hidden_width": [2]}, "has 1 entries, but n_layers=3 has 2 hidden layers"),
+    "noise_variance with a likelihood that learns the noise": (
+        {"knows_noise": True, "likelihood": "heteroscedastic"},
+        "likelihood='heteroscedastic' learns it",
+    ),
+    "noise_variance with validation_fraction": (
+        {"knows_noise": True, "validation_fraction": 0.1},
+        "validation_fraction and noise_variance",
+    ),
+    "what the method objects to": (
+        {"likelihood": "heavy_tailed", "inference__tie_label_noise": False},
+        "likelihood='heavy_tailed' and tie_label_noise=False",
+    ),
+    "resume without a folder": ({"resume": True}, "resume=True needs a folder"),
+}
+
+
+def configured(**arguments):
+    fit = {name: arguments.pop(name) for name in FIT if name in arguments}
+    return Configuration.from_estimator(DeepGPRegressor().set_params(**arguments), **fit)
+
+
+def test_every_rule_is_here():
+    assert [rule.name for rule in RULES] == list(BROKEN)
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_a_combination_that_breaks_a_rule_is_refused_and_each_part_alone_is_not(name):
+    arguments, words = BROKEN[name]
+    with pytest.raises(ConfigurationError) as caught:
+        configured(**arguments)
+    assert words in str(caught.value)
+    for left_out in arguments if len(arguments) > 1 else ():
+        configured(**{key: value for key, value in arguments.items() if key != left_out and key != "hidden_width"})
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"inference": "dsvi", "n_members": 2},
+        {"inference": "dsvi", "warm_start": True},
+        {"warm_start": True, "validation_fraction": 0.1},
+        {"n_members": 2, "checkpoint": "folder", "random_state": np.int64(3)},
+        {"checkpoint": "folder", "resume": True},
+        {"inference__reselect_every": 5, "max_iter": 10},
+        {"n_layers": 1, "hidden_width": 5},
+        {"knows_noise": True, "inference__predictive_weight": 1.0},
+        {"likelihood": "heavy_tailed", "inference__separate_kernels": True},
+        *({"inference": name} for name in METHODS),
+    ],
+    ids=str,
+)
+def test_what_goes_together(arguments):
+    configured(**arguments)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ({"inference": DSVI(), "likelihood": "heteroscedastic"}, "use inference='sod'"),
+        ({"inference": DSVI(), "knows_noise": True}, "noise_variance is known noise"),
+        ({"inference": SoD(tie_label_noise=False), "knows_noise": True}, "tie_label_noise"),
+        ({"inference": SoD(reselect_every=5), "knows_noise": True}, "reselect_every"),
+        ({"inference": SoD(separate_kernels=True), "n_layers": 1}, "n_layers=2 or more"),
+        ({"inference": "mean_field", "batch_size": 100}, "batch_size=100 has no meaning"),
+        ({"inference": "mean_field", "n_samples": 5}, "n_samples=5 has no meaning"),
+        ({"inference": "sghmc", "n_samples": 5}, "n_samples=5 has no meaning"),
+        ({"inference": "sghmc", "validation_fraction": 0.5}, "validation_fraction=0.5 has no meaning"),
+        ({"n_members": 2, "warm_start": True}, "warm_start=True do not go together"),
+        ({"n_members": 2, "validation_fraction": 0.1}, "validation_fraction=0.1 do not go together"),
+    ],
+    ids=str,
+)
+def test_what_does_not(arguments, words):
+    with pytest.raises(ConfigurationError, match=words):
+        configured(**arguments)

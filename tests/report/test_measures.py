@@ -1,0 +1,42 @@
+"""What is measured of data and model."""
+
+from __future__ import annotations
+
+import numpy as np
+from report_data import FRAME, NASTY, Y
+
+from sodgp.report import held_out
+from sodgp.report.measures import columns_of, outside_training, shared_rows, take
+
+
+def test_importance_finds_the_inputs_that_count(report):
+    a, nasty, count = report.importance.mean[:, 0]
+    assert a > count > abs(nasty)
+
+
+def test_rows_beyond_the_subset_are_outside(model):
+    X = FRAME[140:].copy()
+    X["a"] += 8
+    found = held_out(model, X, Y[140:] + 200)
+    np.testing.assert_array_equal(found.outside, outside_training(model, X.to_numpy()))
+    inside = outside_training(model, FRAME[:140].to_numpy())
+    assert inside.mean() < 0.05
+
+
+def test_rows_of_the_subset_are_counted_among_others(model):
+    assert shared_rows(model, FRAME[:140].to_numpy()) == (30, 30)
+    assert shared_rows(model, FRAME[140:].to_numpy()) == (0, 30)
+    half = take(FRAME, model.subset_indices_[:15]).to_numpy()
+    assert shared_rows(model, half) == (15, 30)
+
+
+def test_columns_are_inputs_and_targets_of_the_evaluated_rows(model, report):
+    columns = columns_of(model, report.X, report.evaluation)
+    assert [(c.name, c.role) for c in columns] == [
+        ("a", "input"),
+        (NASTY, "input"),
+        ("count", "input"),
+        (f"load {NASTY}", "target"),
+    ]
+    assert [c.whole for c in columns] == [False, False, True, False]
+    assert columns[2].distinct == 5
