@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 import torch
 from numpy.testing import assert_allclose
+from sodgp.inference.functions import ByMethod, GivenSubset, joint_law
 
 from sodgp import DeepGPRegressor
-from sodgp.inference.functions import ByMethod, GivenSubset, joint_law
 from sodgp.linalg.draws import PositionDraws
 
 RNG = np.random.default_rng(0)
