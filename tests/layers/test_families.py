@@ -85,13 +85,13 @@ def test_kl_of_every_sample(family, setting):
 def test_q_hat_is_bayes_rule_for_each_sample(family, setting, v, by_row):
     m, C, cond, mean_s = setting
     y = randn(6, 1, M, D)
-    noise = torch.tensor([[1.0, 2.0, 0.5]], dtype=torch.float64) * v
+    noise = torch.tensor([[[1.0, 2.0, 0.5]]], dtype=torch.float64) * v
     if by_row:
         noise = noise * torch.linspace(0.3, 3.0, M, dtype=torch.float64)[:, None]
     q_hat = family.label_informed(m, C, cond, mean_s, y, noise)
     q = family.in_f(*setting)
     Sigma, mean = covariance(q), q.mean.mT.unsqueeze(-1)
-    noisy = Sigma + torch.diag_embed(noise.expand(M, D).mT)
+    noisy = Sigma + torch.diag_embed(noise[0].expand(M, D).mT)
     gain = torch.linalg.solve(noisy, Sigma).mT
     posterior = Sigma - gain @ Sigma
     hat_mean = (mean + gain @ (y.mT.unsqueeze(-1) - mean)).squeeze(-1).mT
@@ -102,13 +102,13 @@ def test_q_hat_is_bayes_rule_for_each_sample(family, setting, v, by_row):
     L = cond.L.unsqueeze(-3)
     close(L @ covariance(q_hat.w) @ L.mT, covariance(q_hat.f).expand(T, D, M, M))
     assert q_hat.kl.shape == (T,)
-    relative = covariance(q_hat.f).diagonal(dim1=-2, dim2=-1) / noise.expand(M, D).mT
+    relative = covariance(q_hat.f).diagonal(dim1=-2, dim2=-1) / noise[0].expand(M, D).mT
     torch.testing.assert_close(q_hat.relative_variance, relative.sum(-1), rtol=1e-6, atol=1e-9)
 
 
 def test_kl_of_q_hat(family, setting):
     m, C, cond, mean_s = setting
-    noise = torch.full((1, D), 0.3, dtype=torch.float64)
+    noise = torch.full((1, 1, D), 0.3, dtype=torch.float64)
     q_hat = family.label_informed(m, C, cond, mean_s, randn(6, 1, M, D), noise)
     K = (cond.L @ cond.L.mT).unsqueeze(-3).expand(T, D, M, M)
     theirs = kl_divergence(
@@ -120,7 +120,7 @@ def test_kl_of_q_hat(family, setting):
 
 def test_a_huge_label_noise_leaves_q_as_it_is(family, setting):
     m, C, cond, mean_s = setting
-    noise = torch.full((1, D), 1e12, dtype=torch.float64)
+    noise = torch.full((1, 1, D), 1e12, dtype=torch.float64)
     q_hat = family.label_informed(m, C, cond, mean_s, randn(6, 1, M, D), noise)
     close(q_hat.f.mean, family.in_f(*setting).mean)
     close(covariance(q_hat.f), covariance(family.in_f(*setting)))
@@ -130,7 +130,7 @@ def test_a_huge_label_noise_leaves_q_as_it_is(family, setting):
 def test_signs_of_the_factor_columns_do_not_matter(family, setting):
     m, C, cond, mean_s = setting
     flipped = C * torch.tensor([1.0, -1.0, -1.0, 1.0], dtype=torch.float64)
-    noise = torch.full((1, D), 0.3, dtype=torch.float64)
+    noise = torch.full((1, 1, D), 0.3, dtype=torch.float64)
     y = randn(6, 1, M, D)
     close(family.kl(m, flipped, cond, mean_s), family.kl(m, C, cond, mean_s))
     ours, theirs = (family.label_informed(m, c, cond, mean_s, y, noise) for c in (flipped, C))
@@ -142,7 +142,7 @@ def test_signs_of_the_factor_columns_do_not_matter(family, setting):
 def test_a_singular_q_is_conditioned_without_inverting_it(family, setting):
     m, C, cond, mean_s = setting
     C = 1e-9 * C
-    noise = torch.full((1, D), 0.3, dtype=torch.float64)
+    noise = torch.full((1, 1, D), 0.3, dtype=torch.float64)
     q_hat = family.label_informed(m, C, cond, mean_s, randn(6, 1, M, D), noise)
     close(q_hat.f.mean, family.in_f(m, C, cond, mean_s).mean)
     assert bool(torch.isfinite(q_hat.kl).all())

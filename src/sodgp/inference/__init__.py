@@ -1,5 +1,5 @@
 """The inference methods, one file each, behind the contract of `sodgp.inference.contract`.
 
-Pure functions of model, batch and draws. Imports `selectors`, `model` and below; the methods
-do not import each other.
+Objectives and predictions are pure functions of model, data and random numbers. Imports `selectors`, `model` and below;
+the methods do not import each other.
 """

@@ -1,4 +1,4 @@
-"""What every inference method has in common: data, batches, named terms, and the expected log density."""
+"""The contract of an inference method: the data it trains on, its predictor, and the method itself."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from sodgp.likelihoods.contract import LikelihoodOptions
@@ -18,30 +18,7 @@ from sodgp.model.deep_gp import DeepGP
 if TYPE_CHECKING:
     from sodgp.inference.sampler import Sampler
 
-__all__ = [
-    "Batch",
-    "Inference",
-    "Predictor",
-    "Subset",
-    "Terms",
-    "TrainingSet",
-    "bound",
-]
-
-Terms = dict[str, Tensor]
-
-
-def rest_of(n_rows: int, chosen: Tensor) -> Tensor:
-    """The rows that are not chosen, in their own order, [N - M].
-
-    Examples
-    --------
-    >>> rest_of(5, torch.tensor([3, 0]))
-    tensor([1, 2, 4])
-    """
-    rest = torch.ones(n_rows, dtype=torch.bool)
-    rest[chosen] = False
-    return rest.nonzero().ravel()
+__all__ = ["Batch", "Inference", "Parameters", "Predictor", "Subset", "Terms", "TrainingSet", "bound", "rest_of"]
 
 
 @dataclass(frozen=True)
@@ -74,8 +51,8 @@ class TrainingSet:
         """Rows outside the subset."""
         return self.X_r.shape[-2]
 
-    def in_order(self, chosen: Tensor) -> tuple[Tensor, Tensor]:
-        """X and y of all rows in the order they had before the rows `chosen` [M] became the subset."""
+    def in_order(self, chosen: Int[Tensor, " M"]) -> tuple[Float[Tensor, "N D"], Float[Tensor, "N P"]]:
+        """X and y of all rows in their original order, given the original row numbers of the subset."""
         order = torch.cat([chosen, rest_of(len(chosen) + self.n_rest, chosen)]).argsort()
         return torch.cat([self.X_s, self.X_r])[order], torch.cat([self.y_s, self.y_r])[order]
 
@@ -86,8 +63,21 @@ class TrainingSet:
         return TrainingSet(X_s, y_s, X_r, y_r, precision)
 
 
+def rest_of(n_rows: int, chosen: Int[Tensor, " M"]) -> Int[Tensor, " R"]:
+    """Numbers of the rows that are not chosen, in ascending order.
+
+    Examples
+    --------
+    >>> rest_of(5, torch.tensor([3, 0]))
+    tensor([1, 2, 4])
+    """
+    rest = torch.ones(n_rows, dtype=torch.bool)
+    rest[chosen] = False
+    return rest.nonzero().ravel()
+
+
 class Batch(NamedTuple):
-    """What one step sees, every tensor with the sample axis in place (size 1).
+    """The data of one training step, every tensor with a sample axis of size 1.
 
     Attributes
     ----------
@@ -96,9 +86,9 @@ class Batch(NamedTuple):
     X_b, y_b : Tensor of shape [*replicates, 1, B, D] and [*replicates, 1, B, P]
         Rows of the rest.
     scale : float
-        (N - M) / B: every row of the batch stands for that many.
+        (N - M) / B, by which sums over the batch are multiplied.
     precision_b : Tensor of shape [*replicates, 1, B, P], optional
-        Relative precisions of the rows of the rest, where their noise is known.
+        Relative precisions of the batch, where the noise of every row is known.
 
     Examples
     --------
@@ -108,12 +98,12 @@ class Batch(NamedTuple):
     torch.Size([1, 15, 1])
     """
 
-    X_s: Tensor
-    y_s: Tensor
-    X_b: Tensor
-    y_b: Tensor
+    X_s: Float[Tensor, "*replicates 1 M D"]
+    y_s: Float[Tensor, "*replicates 1 M P"]
+    X_b: Float[Tensor, "*replicates 1 B D"]
+    y_b: Float[Tensor, "*replicates 1 B P"]
     scale: float
-    precision_b: Tensor | None = None
+    precision_b: Float[Tensor, "*replicates 1 B P"] | None = None
 
 
 class Subset(NamedTuple):
@@ -125,19 +115,34 @@ class Subset(NamedTuple):
     torch.Size([5, 2])
     """
 
-    X: Tensor
-    y: Tensor
+    X: Float[Tensor, "M D"]
+    y: Float[Tensor, "M P"]
 
 
-Parameters = list[tuple[Tensor, Tensor]]
-"""``q_mean`` [M, D] and ``q_factor`` [D, M, M] of every layer."""
+Parameters = list[tuple[Float[Tensor, "M D"], Float[Tensor, "D M M"]]]
+"""``q_mean`` and ``q_factor`` of every layer, for a model without replicates."""
+
+Terms = dict[str, Float[Tensor, "*replicates"]]
+"""The terms of an objective by their names."""
+
+
+def bound(terms: Terms) -> Float[Tensor, "*replicates"]:
+    """The sum of the terms.
+
+    Examples
+    --------
+    >>> bound({"rest": torch.tensor(-3.0), "kl_last": torch.tensor(-1.0)})
+    tensor(-4.)
+    """
+    return torch.stack(list(terms.values())).sum(0)
 
 
 @runtime_checkable
 class Predictor(Protocol):
-    """Predictions of f under a trained model: what does not depend on the new rows is prepared once.
+    """Predictions of f under a trained model, with everything prepared that does not depend on the new rows.
 
-    Rows X are [..., 1, N, D], in scaled units; `draws` gives the random numbers of the other rows.
+    New rows X are in scaled units. All random numbers for them come from `draws`: with `SharedDraws` a row's prediction
+    does not depend on the rows that it is predicted with. Where all samples of f have the same distribution, T is 1.
 
     Examples
     --------
@@ -150,31 +155,42 @@ class Predictor(Protocol):
     torch.Size([1, 3, 1])
     """
 
-    def mean(self, X: Tensor, draws: Draws) -> Tensor:
-        """The means of `rows` alone, which may cost less."""
+    def mean(self, X: Float[Tensor, "*batch 1 N D"], draws: Draws) -> Float[Tensor, "*batch T N P"]:
+        """The means that `rows` returns, bit for bit; they may cost less without the variances."""
         ...
 
-    def rows(self, X: Tensor, draws: Draws) -> tuple[Tensor, Tensor]:
-        """Mean and variance of f at every row on its own, for each Monte Carlo sample, [..., T or 1, N, P]."""
+    def rows(
+        self, X: Float[Tensor, "*batch 1 N D"], draws: Draws
+    ) -> tuple[Float[Tensor, "*batch T N P"], Float[Tensor, "*batch T N P"]]:
+        """Mean and variance of f at every row, for each Monte Carlo sample of the layers below."""
         ...
 
-    def joint(self, X: Tensor, draws: Draws) -> tuple[Tensor, Tensor]:
-        """Mean [..., T or 1, N, P] and covariance [..., T or 1, P, N, N] of f over rows that are drawn together."""
+    def joint(
+        self, X: Float[Tensor, "*batch 1 N D"], draws: Draws
+    ) -> tuple[Float[Tensor, "*batch T N P"], Float[Tensor, "*batch T P N N"]]:
+        """Mean and covariance of f over all rows, whose hidden layers are drawn jointly."""
         ...
 
-    def hidden(self, X: Tensor, draws: Draws, layer: int) -> Tensor:
-        """The rows after that many hidden layers, every row drawn on its own, [..., T, N, D]."""
+    def hidden(self, X: Float[Tensor, "*batch 1 N D"], draws: Draws, layer: int) -> Float[Tensor, "*batch T N D_l"]:
+        """Samples of the outputs of hidden layer number `layer`, from 1, each row drawn on its own; X itself for 0."""
         ...
 
     @property
     def joint_size(self) -> int:
-        """Covariances over all rows, the subset's included, that a joint prediction holds for each sample."""
+        """How many covariance matrices over all rows a joint prediction needs at once for each sample."""
         ...
 
 
 @runtime_checkable
 class Inference(Protocol):
-    """The contract of an inference method: a frozen object of its options, and pure functions of them.
+    """An inference method: a frozen object of its options, whose methods are pure functions.
+
+    `build` makes the model, `terms` is the objective and `predictor` the prediction: these three are the method as its
+    paper describes it. The others tell estimator and training loop what applies to the method, so that they never ask
+    for its name; `sodgp.inference.inducing.InducingMethod` has answers that suit most methods without a subset.
+
+    Options are fields of a frozen dataclass that are checked at construction, and `sodgp.system.parameters.Parameters`
+    gives them scikit-learn's `get_params`, `set_params` and `clone`.
 
     Examples
     --------
@@ -187,40 +203,45 @@ class Inference(Protocol):
 
     @property
     def name(self) -> str:
-        """As in ``DeepGPRegressor(inference=...)``."""
+        """The name in ``DeepGPRegressor(inference=...)`` and in model files."""
         ...
 
     @property
     def uses_subset(self) -> bool:
-        """Whether a subset of the data is set apart; otherwise all rows are the rest."""
+        """Whether the method trains with a subset of the data. Otherwise all rows are the rest, and X_s is empty."""
         ...
 
     @property
     def unused_options(self) -> tuple[str, ...]:
-        """Arguments of `DeepGPRegressor` that mean nothing for this method."""
+        """Arguments of `DeepGPRegressor` that have no meaning for this method and are refused."""
         ...
 
     @property
     def objective(self) -> str:
-        """What is maximised: ``"bound"``, ``"predictive"`` or ``"posterior"``."""
+        """What training maximises: ``"bound"``, ``"predictive"`` (no bound of the evidence) or ``"posterior"``."""
         ...
 
     @property
     def can_warm_start(self) -> bool:
-        """Whether training can begin where another fit ended."""
+        """Whether training can start from the model of another fit."""
         ...
 
     @property
     def sampler(self) -> Sampler | None:
-        """The method as a sampler; None where parameters are optimised."""
+        """The transitions of a method that samples; None for one that optimises parameters."""
+        ...
+
+    @property
+    def prepares_once(self) -> bool:
+        """Whether a predictor serves all chunks of rows without repeating work that the rows share."""
         ...
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """Name and value of every option."""
+        """Name and value of every option, as in scikit-learn."""
         ...
 
     def set_params(self, **changes: Any) -> Inference:
-        """A copy with other values."""
+        """A copy with other values of some options."""
         ...
 
     def settled(
@@ -232,7 +253,7 @@ class Inference(Protocol):
         likelihood: LikelihoodOptions,
         previous: DeepGP | None = None,
     ) -> Inference:
-        """The method with everything decided that depends on the data.
+        """A copy in which the options that depend on the data have values.
 
         Parameters
         ----------
@@ -241,12 +262,12 @@ class Inference(Protocol):
             As the user gave it.
         likelihood : LikelihoodOptions
         previous : DeepGP, optional
-            The model at which training begins.
+            The model from which training starts.
 
         Raises
         ------
         ConfigurationError
-            For options that do not go with these.
+            For options that cannot be combined with these.
         """
         ...
 
@@ -255,58 +276,64 @@ class Inference(Protocol):
         ...
 
     def caution(self, hidden_widths: Sequence[int]) -> str | None:
-        """What a user should know before training hidden layers of these widths; None where all is well."""
+        """A warning for users who train hidden layers of these widths; None for no warning."""
         ...
 
     def usual_batch(self, size: int, n_rest: int, least: int) -> int | None:
-        """Rows of the rest in a step, where the user does not say.
+        """Default number of rows of the rest in a step; None for the paper's 2,000, the subset included.
 
         Parameters
         ----------
         size, n_rest : int
             Rows of the subset and outside it.
         least : int
-            What the chosen effort asks for.
-
-        Returns
-        -------
-        int or None
-            None for the 2,000 rows of the paper, those of the subset counted in.
+            The least number that the chosen effort allows.
         """
         ...
 
     def usual_members(self, wanted: int) -> int:
-        """Models that predict together, where the user does not say and the effort wants so many."""
+        """Default number of models in a mixture, of which the chosen effort allows `wanted`."""
         ...
 
     def usual_spread(self, n_members: int) -> float:
-        """Factor by which each member's distribution is shrunk towards its mean in the mixture."""
+        """Default factor by which each member's distribution is shrunk towards its mean in a mixture."""
         ...
 
     def build(self, architecture: Architecture, data: TrainingSet | None, generator: torch.Generator) -> DeepGP:
-        """A model at its initial values; without `data` one of the right sizes, about to be given a state."""
+        """A model with its initial parameters; without `data` one of the same shapes, for a state to be loaded."""
         ...
 
     def terms(self, model: DeepGP, batch: Batch, draws: Draws) -> Terms:
-        """Named terms whose sum is maximised, each of shape [*replicates]."""
+        """The named terms whose sum training maximises.
+
+        A pure function without `.item()` or conditions on values, since steps are compiled and recorded as CUDA graphs.
+        Every random number comes from `draws`.
+        """
         ...
 
-    def predictor(self, model: DeepGP, X_s: Tensor, y_s: Tensor, draws: Draws) -> Predictor:
-        """Predictions of f, prepared for the subset X_s [..., 1, M, D] and y_s with the numbers of `draws` for it."""
+    def predictor(
+        self, model: DeepGP, X_s: Float[Tensor, "*batch 1 M D"], y_s: Float[Tensor, "*batch 1 M P"], draws: Draws
+    ) -> Predictor:
+        """Predictions of f given the subset, for which `draws` has the random numbers."""
         ...
 
     def samples_differ(self, model: DeepGP) -> bool:
-        """Whether the Monte Carlo samples of f have distributions of their own; in a plain GP one stands for all."""
+        """Whether f has a different distribution in each Monte Carlo sample; usually where there are hidden layers."""
         ...
 
     def state_shapes(self, size: int, width: int) -> dict[str, tuple[int, ...]]:
-        """Names and shapes of the tensors of q in a layer of that width."""
+        """Names and shapes of the tensors of q in a layer with `size` inducing points and `width` outputs."""
         ...
 
     def carried(
-        self, model: DeepGP, old: Subset, new: Subset, kept: Tensor, variances: tuple[Tensor, Tensor] | None = None
+        self,
+        model: DeepGP,
+        old: Subset,
+        new: Subset,
+        kept: Int[Tensor, " M_new"],
+        variances: tuple[Float[Tensor, "#M_old P"], Float[Tensor, "#M_new P"]] | None = None,
     ) -> dict[str, Parameters]:
-        """Variants of q for another subset that say what the model says now; none where q belongs to no rows.
+        """Candidates for q on another subset that keep what the model has learned; empty for q without a subset.
 
         Parameters
         ----------
@@ -316,34 +343,18 @@ class Inference(Protocol):
         kept : Tensor of shape [M'], int64
             For every row of `new` its position in `old`, or -1.
         variances : pair of Tensor of shape [M or 1, P] and [M' or 1, P], optional
-            Noise variances of the labels; None is the model's own, for all rows.
+            Noise variances of the labels of `old` and `new`; None for those of the model, the same for all rows.
         """
         ...
 
-    def label_variances(self, model: DeepGP, X: Tensor) -> Tensor:
-        """Noise variances that q takes the labels of a subset X [M, D] in with, [M or 1, P]."""
+    def label_variances(self, model: DeepGP, X: Float[Tensor, "M D"]) -> Float[Tensor, "#M P"]:
+        """Noise variances in q of the labels of a subset."""
         ...
 
     def training_numbers(self, architecture: Architecture, n_rows: int, batch_rows: int, n_samples: int) -> float:
-        """How many numbers training holds at once, the data not counted."""
+        """Estimate of the largest number of floating-point numbers in memory during training, without the data."""
         ...
 
     def prediction_numbers(self, model: DeepGP, n_samples: int) -> tuple[float, float]:
-        """How many numbers a prediction holds: whatever the number of rows, and for every row of a chunk."""
+        """The same for a prediction: a number whatever the number of rows, and one for every row of a chunk."""
         ...
-
-    @property
-    def prepares_once(self) -> bool:
-        """Whether a predictor does its work once, and not again for every chunk of rows."""
-        ...
-
-
-def bound(terms: Terms) -> Tensor:
-    """Sum of the terms, [*replicates].
-
-    Examples
-    --------
-    >>> bound({"rest": torch.tensor(-3.0), "kl_last": torch.tensor(-1.0)})
-    tensor(-4.)
-    """
-    return torch.stack(list(terms.values())).sum(0)

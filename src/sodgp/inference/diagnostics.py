@@ -1,4 +1,4 @@
-"""Effective sample size and R-hat of Markov chains, in NumPy.
+"""Diagnostics of Markov chains: effective sample size and R-hat.
 
 References
 ----------
@@ -11,9 +11,8 @@ Geyer (1992). Practical Markov chain Monte Carlo. Statistical Science 7(4). (Ini
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from statistics import NormalDist
-from typing import Any
 
 import numpy as np
 
@@ -22,30 +21,32 @@ from sodgp.system.arrays import FloatArray
 __all__ = ["SamplerDiagnostics", "effective_sample_size", "r_hat"]
 
 
-_SHORTEST = 4  # draws of half a chain below which nothing can be said
+# Draws of half a chain below which nothing is estimated.
+_SHORTEST = 4
 
 
 @dataclass(frozen=True)
 class SamplerDiagnostics:
-    """What a sampler has to say about itself; never needed for a prediction.
+    """Convergence diagnostics of a fit with SGHMC; predictions do not need them.
 
-    Arrays have the axes of the replicates in front, where there are any.
+    Arrays have the axes of the replicates in front, if there are any.
 
     Attributes
     ----------
     n_draws, n_chains, thinning : int
-        Posterior draws kept over all chains, chains, and transitions between two draws that are kept.
+        Posterior draws over all chains, chains, and transitions between two draws.
     step_size, friction : float
-        Of the sampler when the draws were taken: a diverging sampler halves the step it was given.
+        Of the sampler when the draws were taken; the step size is halved when a sampler diverges.
     potential : ndarray of shape [*replicates, C, n]
-        U(u), scaled up from the batch, at every draw kept.
+        U(u) at every draw, estimated from the batch.
     ess_potential, r_hat_potential : ndarray of shape [*replicates]
+        Effective sample size and R-hat of the potential.
     ess_prediction, r_hat_prediction : ndarray of shape [*replicates, rows]
-        Of the mean of f^L at some training rows, with the hidden layers at their means.
+        The same of the mean of f^L at some training rows, with the hidden layers at their means.
     temperature : ndarray of shape [*replicates]
-        Mean of p^2 over its stationary variance: near 1 for a sampler in equilibrium, above it for one too hot.
+        Mean of p^2 relative to its stationary variance: about 1 in equilibrium, larger for a sampler that is too hot.
     noise_share : ndarray of shape [*replicates]
-        Largest share of the injected noise that noisy gradients supply by themselves; above 1 it cannot be made up for.
+        Largest share of the noise to inject that the noise of the gradients replaces. Above 1 the sampler is too hot.
 
     Examples
     --------
@@ -70,16 +71,16 @@ class SamplerDiagnostics:
     noise_share: FloatArray
 
     def of_replicate(self, index: int) -> SamplerDiagnostics:
-        """Those of one replicate."""
-        chosen: dict[str, Any] = {k: np.asarray(v[index]) for k, v in vars(self).items() if isinstance(v, np.ndarray)}
-        return replace(self, **chosen)
+        """The diagnostics of one replicate."""
+        chosen = {k: np.asarray(v[index]) for k, v in vars(self).items() if isinstance(v, np.ndarray)}
+        return SamplerDiagnostics(**{**vars(self), **chosen})
 
 
 def r_hat(chains: FloatArray) -> float:
     """Rank-normalised split R-hat: the larger of that of the draws and that of their distance from the median.
 
     With W the mean variance within half-chains of n draws and B / n the variance of their means,
-    R-hat = sqrt(((n - 1)/n W + B/n) / W). Above 1.01 the chains do not agree yet.
+    R-hat = sqrt(((n - 1)/n W + B/n) / W). Above 1.01 the chains have not converged.
 
     Parameters
     ----------
@@ -105,22 +106,22 @@ def r_hat(chains: FloatArray) -> float:
 
 
 def effective_sample_size(chains: FloatArray, *, ranks: bool = True) -> float:
-    """Effective sample size of the mean, C n / tau with tau = 1 + 2 sum_t rho_t over all half-chains together.
+    """Effective sample size of the mean, C n / tau with tau = 1 + 2 sum_t rho_t over all half-chains.
 
-    rho_t = 1 - (W - mean autocovariance at lag t) / var_plus, summed in pairs as long as they stay positive and made
-    monotone (Geyer's initial monotone sequence).
+    rho_t = 1 - (W - mean autocovariance at lag t) / var_plus is summed in pairs until one is negative; the pairs are
+    made monotone (Geyer's initial monotone sequence).
 
     Parameters
     ----------
     chains : ndarray of shape [C, n]
     ranks : bool
-        Of the rank-normalised draws ("bulk" size, defined also without finite moments), or of the draws themselves.
+        Of the rank-normalised draws (the "bulk" size, also for distributions without moments) or of the draws.
 
     Returns
     -------
     float
-        ``nan`` for chains that are too short, constant or not finite. At most C n log10(C n): chains that swing to
-        and fro can do better than independent draws, but not without limit.
+        ``nan`` for chains that are too short, constant or not finite. At most C n log10(C n): draws that are negatively
+        correlated can be worth more than independent ones, but not without limit.
 
     Examples
     --------
@@ -142,14 +143,14 @@ def effective_sample_size(chains: FloatArray, *, ranks: bool = True) -> float:
     positive = len(pairs) if np.all(pairs > 0) else int(np.argmax(pairs <= 0))
     monotone = np.minimum.accumulate(pairs[: max(positive, 1)])
     tau = -1.0 + 2.0 * monotone.sum()
-    # The first member of the pair that ended the sum may still be positive: it lowers the variance of the estimate.
+    # The first term of the pair that ended the sum may still be positive; adding it lowers the estimate's variance.
     if positive < len(pairs):
         tau += max(rho[2 * positive], 0.0)
     return float(total / max(tau, 1.0 / math.log10(total)))
 
 
 def rank_normalise(draws: FloatArray) -> FloatArray:
-    """Normal quantiles of the ranks over all chains, Phi^-1((r - 3/8) / (S + 1/4)); equal draws share a mean rank."""
+    """Normal quantiles of the ranks over all chains, Phi^-1((r - 3/8) / (S + 1/4)); ties have their mean rank."""
     _, inverse, counts = np.unique(draws, return_inverse=True, return_counts=True)
     mean_rank = np.cumsum(counts) - 0.5 * (counts - 1)
     quantile = NormalDist().inv_cdf
@@ -169,7 +170,7 @@ def _usable(chains: FloatArray) -> bool:
 
 
 def _split(chains: FloatArray) -> FloatArray:
-    """Both halves of every chain as chains of their own; the middle draw of an odd number is left out."""
+    """Both halves of every chain as chains; the middle draw of an odd number is left out."""
     half = chains.shape[1] // 2
     return np.concatenate([chains[:, :half], chains[:, -half:]])
 

@@ -1,6 +1,6 @@
 """Doubly stochastic variational inference (Salimbeni & Deisenroth, NeurIPS 2017); with one layer, SVGP.
 
-Also Titsias's collapsed bound (AISTATS 2009), the closed form at the optimum of the one-layer case.
+Also Titsias's collapsed bound (AISTATS 2009), the closed optimum of the bound with one layer.
 """
 
 from __future__ import annotations
@@ -30,21 +30,21 @@ __all__ = ["DSVI", "collapsed_bound"]
 
 @dataclass(frozen=True, kw_only=True)
 class DSVI(InducingMethod):
-    """Doubly stochastic variational inference: the bound of eq. (dsviDGPVarPost)'s posterior, with all rows as data.
+    """Doubly stochastic variational inference: the bound for the posterior of eq. (dsviDGPVarPost).
 
-    With B rows of the data, and T samples of f^1 .. f^(L-1) behind the expectation::
+    With B of all N rows, and expectations over f^1 .. f^(L-1) by T samples::
 
         L =  N/B  sum_{n in B} E[log p(y_n | f_n^L)]  -  sum_l KL(q(U^l) || p(U^l))
 
-    Every layer is whitened and has its own inducing inputs; rows are drawn from their own marginals, which is exact
-    here because the bound is a sum over rows. The layer noise sits in the kernel (Appendix A).
+    Every layer is whitened and has its own inducing inputs. Each row is drawn from its own marginal, which is exact
+    because the bound is a sum over rows. The layer noise is part of the kernel (Appendix A).
 
     Parameters
     ----------
     learn_inducing_inputs : bool
-        False keeps the inducing inputs where they start: DSVI*.
+        False keeps the initial inducing inputs (DSVI*).
     predictive_weight : float
-        Weight of the log predictive density in place of the expected log density, as of `SoD`, here for all rows.
+        Weight of the log predictive density in place of the expected log density, as in `SoD`, here for all rows.
 
     Examples
     --------
@@ -75,14 +75,14 @@ class DSVI(InducingMethod):
         return "predictive" if self.predictive_weight else "bound"
 
     def build(self, architecture: Architecture, data: TrainingSet | None, generator: torch.Generator) -> DeepGP:
-        """A model at its initial values; inducing inputs by k-means, carried through the linear means."""
+        """A model whose inducing inputs start at k-means centres, mapped through the linear means."""
         layers = inducing_layers(
             architecture, data, generator, learn_inducing_inputs=self.learn_inducing_inputs, is_point=False
         )
         return DeepGP(layers, architecture.build_likelihood(), replicates=architecture.replicates)
 
     def terms(self, model: DeepGP, batch: Batch, draws: Draws) -> Terms:
-        """Expected log density and one KL for each layer, each of shape [*replicates]."""
+        """The expected log density, and one KL for each layer."""
         points, kls = model.propagate(Points(batch.X_s, batch.X_b), draws, "marginal")
         last = cast(InducingLayer, model.last)
         _, p_b = model.likelihood.at(batch.X_s, batch.X_b, draws)
@@ -99,12 +99,12 @@ def collapsed_bound(
     Z: Float[Tensor, "M D"],
     X: Float[Tensor, "N D"],
     y: Float[Tensor, " N"],
-    noise: Tensor,
+    noise: Float[Tensor, ""],
     jitter: Jitter,
-) -> Tensor:
-    """Titsias's bound: log N(y; 0, Q + noise I) - tr(K - Q) / (2 noise), Q = K_XZ K_ZZ^-1 K_ZX.
+) -> Float[Tensor, ""]:
+    """Titsias's collapsed bound, log N(y; 0, Q + noise I) - tr(K - Q) / (2 noise), Q = K_XZ K_ZZ^-1 K_ZX.
 
-    The value of the one-layer bound at its optimal Gaussian q(U), for Gaussian noise; O(N M^2).
+    The value of the bound with one layer and Gaussian noise at the optimal Gaussian q(U), in O(N M^2).
 
     Parameters
     ----------

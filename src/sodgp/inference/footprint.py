@@ -1,7 +1,7 @@
-"""How many numbers training and prediction hold at once, counted by their largest tensors.
+"""Estimates of the memory of training and prediction, as numbers of floating-point numbers in the largest tensors.
 
-The factors were measured with PyTorch's memory profiler on all methods, and a test holds the estimates against it. They
-are meant for decisions, not for accounting.
+The factors were measured with PyTorch's memory profiler for all methods, and a test compares the estimates with it.
+They are accurate enough to choose sizes of chunks and batches, not more.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from sodgp.model.deep_gp import DeepGP
 
 __all__ = ["GROUP", "prediction_numbers", "training_numbers"]
 
-# Tensors of T x M x B numbers that training holds at once, in the last layer and in the first.
+# Tensors of T x M x B numbers that are in memory at once, for the last layer and for the first.
 _LAST = 4.0
-# Numbers that products over outputs and psi statistics take at once (see `linalg.products` and `layers.psi`).
+# Size of the chunks of products over outputs and of psi statistics (see `linalg.products` and `layers.psi`).
 GROUP = 2**22
 
 
@@ -27,7 +27,7 @@ def training_numbers(
     subset: bool = False,
     scratch: float = 0.0,
 ) -> float:
-    """What training holds at once.
+    """Numbers that are in memory at once in training.
 
     Parameters
     ----------
@@ -37,13 +37,13 @@ def training_numbers(
     n_samples : int
         Monte Carlo samples T of a step.
     further : float
-        Tensors of T x M x B numbers in each further hidden layer.
+        Tensors of T x M x B numbers for every hidden layer after the first.
     more_kernels : int
         Kernels of the first layer beyond one.
     subset : bool
-        Whether the subset's covariance is factorised for every sample, and again for every output with its labels.
+        Whether the subset's covariance is factorised for every sample, and Q of q_hat for every output.
     scratch : float
-        What the method holds beyond that.
+        Further numbers that the method needs.
     """
     T, M, B = n_samples, architecture.size, batch_rows
     widths, P = architecture.widths, architecture.n_outputs
@@ -51,7 +51,7 @@ def training_numbers(
     rows = M * B * (_LAST * (1 + more_kernels) + T_deep * (_LAST + max(len(widths) - 2, 0) * further))
     squares = max(T_deep, 1) * M * M * (8 + 6 * (P - 1)) if subset else M * M * 8
     squares += 8 * more_kernels * M * M
-    # Parameters, gradients, two moments of Adam, and a copy to go back to.
+    # Parameters, gradients, two moments of Adam, and a copy for rollbacks.
     factors = 6 * M * sum(widths) * (M + 1)
     return float(rows + squares + factors + scratch)
 
@@ -59,7 +59,7 @@ def training_numbers(
 def prediction_numbers(
     model: DeepGP, n_samples: int, *, subset: bool = False, samples_differ: bool
 ) -> tuple[float, float]:
-    """What a prediction holds, whatever the number of rows, and what every row adds.
+    """Numbers that are in memory at once in a prediction: those that do not depend on the rows, and those of each row.
 
     Parameters
     ----------
@@ -70,10 +70,10 @@ def prediction_numbers(
     subset : bool
         As in `training_numbers`.
     samples_differ : bool
-        Whether every sample has a component of its own.
+        Whether f has a different distribution in each sample.
     """
     M, P, widths = model.layers[0].q_mean.shape[-2], model.n_outputs, model.widths
-    # The first layer has the same covariances for all samples, and nothing is drawn in front of it.
+    # With one layer nothing is drawn, and covariances are the same for all samples.
     T_deep = n_samples if len(widths) > 1 else 1
     T = n_samples if samples_differ or model.likelihood.varies else 1
     per_row = 3.2 * T_deep * M + T * (4 * max(widths) + 6 * P)

@@ -1,4 +1,4 @@
-"""What DSVI, SGHMC and the mean-field method share: layers with inducing points, where they start, predictions."""
+"""What DSVI, SGHMC and the mean-field method share: layers with inducing points, their initial values, predictions."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import ClassVar, cast
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from sodgp.errors import ConfigurationError
@@ -28,40 +28,44 @@ __all__ = ["InducingMethod", "InducingPredictor", "inducing_layers", "inducing_s
 
 
 class InducingPredictor:
-    """Rows go through layers with inducing points, each drawn from its own marginal or all together.
+    """Predictions of layers with inducing points: rows are propagated from their own marginals, or jointly.
 
     Parameters
     ----------
     model : DeepGP
     X_s : Tensor of shape [..., 1, M, D]
-        Carried along, and not used.
+        Subset part of the points that are propagated; not used.
     """
 
-    def __init__(self, model: DeepGP, X_s: Tensor) -> None:
+    def __init__(self, model: DeepGP, X_s: Float[Tensor, "*batch 1 M D"]) -> None:
         self._model, self._X_s = model, X_s
         self._last = cast(InducingLayer, model.last)
 
     @property
     def joint_size(self) -> int:
-        """Every output of every layer has a covariance of its own."""
+        """A covariance for each output of the widest layer."""
         return max(self._model.widths)
 
-    def mean(self, X: Tensor, draws: Draws) -> Tensor:
-        """As of `Predictor`."""
+    def mean(self, X: Float[Tensor, "*batch 1 N D"], draws: Draws) -> Float[Tensor, "*batch T N P"]:
+        """As in `Predictor`."""
         return self.rows(X, draws)[0]
 
-    def rows(self, X: Tensor, draws: Draws) -> tuple[Tensor, Tensor]:
-        """As of `Predictor`."""
+    def rows(
+        self, X: Float[Tensor, "*batch 1 N D"], draws: Draws
+    ) -> tuple[Float[Tensor, "*batch T N P"], Float[Tensor, "*batch T N P"]]:
+        """As in `Predictor`."""
         points, _ = self._model.propagate(Points(self._X_s, X), draws, "marginal")
         return self._last.marginals(points.rest)
 
-    def joint(self, X: Tensor, draws: Draws) -> tuple[Tensor, Tensor]:
-        """As of `Predictor`."""
+    def joint(
+        self, X: Float[Tensor, "*batch 1 N D"], draws: Draws
+    ) -> tuple[Float[Tensor, "*batch T N P"], Float[Tensor, "*batch #T P N N"]]:
+        """As in `Predictor`."""
         points, _ = self._model.propagate(Points(self._X_s, X), draws, "joint")
         return self._last.joint_moments(points.rest)
 
-    def hidden(self, X: Tensor, draws: Draws, layer: int) -> Tensor:
-        """As of `Predictor`."""
+    def hidden(self, X: Float[Tensor, "*batch 1 N D"], draws: Draws, layer: int) -> Float[Tensor, "*batch T N D_l"]:
+        """As in `Predictor`."""
         points = Points(self._X_s, X)
         for each in self._model.hidden[:layer]:
             points, _ = each.propagate(points, draws, "marginal")
@@ -69,26 +73,26 @@ class InducingPredictor:
 
 
 class InducingMethod(Parameters):
-    """The answers to the contract that all methods with inducing points of their own give."""
+    """Base of the methods with inducing points: the answers to the contract that they share."""
 
     name: ClassVar[str]
     uses_subset: ClassVar[bool] = False
     can_warm_start: ClassVar[bool] = False
-    # Prepared or not, every chunk of rows costs the same.
+    # There is nothing to prepare: every chunk of rows costs the same.
     prepares_once: ClassVar[bool] = True
 
     @property
     def objective(self) -> str:
-        """A lower bound, if the method says nothing else."""
+        """A lower bound, unless the method overrides this."""
         return "bound"
 
     @property
     def sampler(self) -> Sampler | None:
-        """Parameters are optimised."""
+        """None: parameters are optimised."""
         return None
 
     def supports(self, likelihood: LikelihoodOptions) -> bool:
-        """One Gaussian noise for all rows."""
+        """Only Gaussian noise that is the same for all rows."""
         return likelihood.is_plain
 
     def settled(
@@ -100,36 +104,38 @@ class InducingMethod(Parameters):
         likelihood: LikelihoodOptions,
         previous: DeepGP | None = None,
     ) -> Inference:
-        """The method as it is: nothing depends on the data."""
+        """The method itself: no option depends on the data."""
         if not self.supports(likelihood):
             raise ConfigurationError(
-                f"inference={self.name!r} trains one noise for all rows and does not go with likelihood="
-                f"{likelihood.name!r}; use inference='sod'."
+                f"inference={self.name!r} trains one noise variance for all rows and cannot be combined with"
+                f" likelihood={likelihood.name!r}; use inference='sod'."
             )
         return cast(Inference, self)
 
     def caution(self, hidden_widths: Sequence[int]) -> str | None:
-        """Nothing."""
+        """No warning."""
         return None
 
     def usual_batch(self, size: int, n_rest: int, least: int) -> int | None:
-        """2,000 rows, as in the paper."""
+        """The paper's 2,000 rows."""
         return None
 
     def usual_members(self, wanted: int) -> int:
-        """One model: more of them were not measured."""
+        """One model: the benefit of more has not been measured."""
         return 1
 
     def usual_spread(self, n_members: int) -> float:
         """The plain mixture."""
         return 1.0
 
-    def predictor(self, model: DeepGP, X_s: Tensor, y_s: Tensor, draws: Draws) -> Predictor:
-        """One Gaussian for each sample of the layers below; nothing to prepare."""
+    def predictor(
+        self, model: DeepGP, X_s: Float[Tensor, "*batch 1 M D"], y_s: Float[Tensor, "*batch 1 M P"], draws: Draws
+    ) -> Predictor:
+        """One Gaussian for each sample of the hidden layers; nothing is prepared."""
         return InducingPredictor(model, X_s)
 
     def samples_differ(self, model: DeepGP) -> bool:
-        """With several layers."""
+        """True with hidden layers."""
         return len(model.layers) > 1
 
     def state_shapes(self, size: int, width: int) -> dict[str, tuple[int, ...]]:
@@ -137,21 +143,26 @@ class InducingMethod(Parameters):
         return {"q_mean": (size, width), "q_factor": (width, size, size)}
 
     def carried(
-        self, model: DeepGP, old: Subset, new: Subset, kept: Tensor, variances: tuple[Tensor, Tensor] | None = None
+        self,
+        model: DeepGP,
+        old: Subset,
+        new: Subset,
+        kept: Int[Tensor, " M_new"],
+        variances: tuple[Float[Tensor, "#M_old P"], Float[Tensor, "#M_new P"]] | None = None,
     ) -> dict[str, ParametersOfQ]:
-        """q(u) belongs to inducing inputs, not to rows."""
+        """Nothing: q(u) belongs to inducing inputs, not to rows."""
         return {}
 
-    def label_variances(self, model: DeepGP, X: Tensor) -> Tensor:
-        """The likelihood's noise, [1, P]."""
+    def label_variances(self, model: DeepGP, X: Float[Tensor, "M D"]) -> Float[Tensor, "1 P"]:
+        """The likelihood's noise variance."""
         return model.noise_variance
 
     def training_numbers(self, architecture: Architecture, n_rows: int, batch_rows: int, n_samples: int) -> float:
-        """As of the contract."""
+        """As in the contract."""
         return training_numbers(architecture, batch_rows, n_samples)
 
     def prediction_numbers(self, model: DeepGP, n_samples: int) -> tuple[float, float]:
-        """As of the contract."""
+        """As in the contract."""
         return prediction_numbers(model, n_samples, samples_differ=self.samples_differ(model))
 
 
@@ -163,17 +174,17 @@ def inducing_layers(
     learn_inducing_inputs: bool,
     is_point: bool,
 ) -> list[InducingLayer]:
-    """Layers with inducing inputs at k-means centres of X, carried through the linear means of the layers below.
+    """Layers with inducing inputs at k-means centres of X, mapped through the linear means of the layers below.
 
-    Where all means are zero they are carried as if the means were linear: else all would lie on one point, for DSVI*
-    for ever. Without `data` (a model that is about to be loaded) the inducing inputs are zero.
+    Where all means are zero, inducing inputs are mapped by principal directions instead; otherwise they would coincide,
+    and in DSVI* remain so. Without `data` (for a state to be loaded) they are zero.
 
     Parameters
     ----------
     architecture : Architecture
     data : TrainingSet or None
     generator : torch.Generator
-        Of the clustering.
+        For the clustering.
     learn_inducing_inputs : bool
         False makes them buffers.
     is_point : bool
@@ -209,8 +220,8 @@ def inducing_layers(
     return layers
 
 
-def linear_path(architecture: Architecture, data: TrainingSet | None) -> list[Tensor]:
-    """Maps [*replicates, D_in, D_out] that carry inducing inputs up: the hidden means', or PCA's where all are zero."""
+def linear_path(architecture: Architecture, data: TrainingSet | None) -> list[Float[Tensor, "*replicates _ _"]]:
+    """Linear maps of inducing inputs from layer to layer: the hidden means, or principal directions if all are zero."""
     weights = [W.to(architecture.dtype) for W in architecture.mean_weights]
     if data is None or not weights or any(bool(W.any()) for W in weights):
         return weights
@@ -232,7 +243,7 @@ def inducing_start(
         if len(rows) > size:
             starts.append(KMeans().centres(rows, size, generator))
         else:
-            # Repeats are moved a little: equal inducing inputs would make K singular.
+            # Repeated rows are moved a little: equal inducing inputs would make K singular.
             noise = 1e-3 * torch.randn(size, dims, generator=generator, dtype=torch.float64)
             noise[: len(rows)] = 0.0
             starts.append(rows[torch.arange(size) % len(rows)] + noise)

@@ -1,11 +1,12 @@
 """Joint distributions of f as smooth functions of a few rows, for optimisers of inputs.
 
-A deep GP given the draws of its hidden layers is a mixture of T Gaussians over any rows. Where the random numbers of a
-mixture are fixed once, mean and covariance of every component can be differentiated with respect to the rows.
+Given draws of its hidden layers, a deep GP is a mixture of T Gaussians over any rows. With fixed random numbers, mean
+and covariance of every component can be differentiated with respect to the rows.
 """
 
 from __future__ import annotations
 
+from jaxtyping import Float
 from torch import Tensor
 
 from sodgp.inference.contract import Inference
@@ -21,32 +22,41 @@ class JointDistribution:
     Parameters
     ----------
     model : DeepGP
-        One model, without replicates.
+        Without replicates.
     method : Inference
-        That trained it.
+        The method that trained the model.
     X_s, y_s : Tensor of shape [1, M, D] and [1, M, P]
         The subset; empty where the method has none.
     n_samples : int
         Components T of the mixture.
     seed : int
-        Of every random number.
+        Of all random numbers.
     """
 
     def __init__(
-        self, model: DeepGP, method: Inference, X_s: Tensor, y_s: Tensor, *, n_samples: int, seed: int
+        self,
+        model: DeepGP,
+        method: Inference,
+        X_s: Float[Tensor, "1 M D"],
+        y_s: Float[Tensor, "1 M P"],
+        *,
+        n_samples: int,
+        seed: int,
     ) -> None:
         self.n_samples, self.seed = n_samples, seed
         self._model, self._X_s = model, X_s
         self._predictor = method.predictor(model, X_s, y_s, self._draws(X_s, seed))
 
-    def __call__(self, X: Tensor) -> tuple[Tensor, Tensor]:
-        """Mean [*batch, T, q, P] and covariance [*batch, T, P, q, q] at rows [*batch, q, D], in scaled units."""
+    def __call__(
+        self, X: Float[Tensor, "*batch N D"]
+    ) -> tuple[Float[Tensor, "*batch T N P"], Float[Tensor, "*batch T P N N"]]:
+        """Mean and covariance of f over the N rows of every batch, in scaled units."""
         mean, full = self._predictor.joint(X.unsqueeze(-3), self._draws(X, self.seed))
         shape = (*X.shape[:-2], self.n_samples)
         return mean.expand(*shape, *mean.shape[-2:]), full.expand(*shape, *full.shape[-3:])
 
-    def noise_variance(self, X: Tensor) -> Tensor:
-        """Noise variances that broadcast to [*batch, T, q, P], with fixed numbers where they vary."""
+    def noise_variance(self, X: Float[Tensor, "*batch N D"]) -> Float[Tensor, "*#batch #T #N P"]:
+        """Noise variances of observations, at fixed random numbers where they are random."""
         _, p = self._model.likelihood.at(self._X_s, X.unsqueeze(-3), self._draws(X, self.seed + 1))
         return p.noise_variance(drawn=False)
 

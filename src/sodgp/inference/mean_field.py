@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import ClassVar, cast
 
 import torch
+from jaxtyping import Float
 from torch import Tensor
 
 from sodgp.errors import InputError
@@ -27,7 +28,7 @@ __all__ = ["MeanField"]
 
 @dataclass(frozen=True, kw_only=True)
 class MeanField(InducingMethod):
-    """Mean-field deep GP: the bound of eq. (damianouVarPost)'s posterior, prod_l p(F^l | U^l, Z^(l-1)) q(U^l) q(Z^l).
+    """Mean-field deep GP: the bound for eq. (damianouVarPost)'s posterior, prod_l p(F^l | U^l, Z^(l-1)) q(U^l) q(Z^l).
 
     With Z^0 = X::
 
@@ -36,17 +37,17 @@ class MeanField(InducingMethod):
             + sum_{l < L}  H[q(Z^l)]                                             entropy_1 ... entropy_(L-1)
             - sum_l  KL(q(U^l) || p(U^l))                                        kl_1 ... kl_(L-1), kl_last
 
-    q(Z^l) is a Gaussian for every row and output, q(U^l) is whitened with a full covariance for every output. Every
-    expectation is closed through the psi statistics of the RBF kernel, so training draws no samples. It trains two
-    numbers for every row and hidden output, and every step sees all rows.
+    q(Z^l) is a Gaussian for every row and output; q(U^l) is whitened, with a full covariance for every output. All
+    expectations are closed by the psi statistics of the RBF kernel, so that training draws no samples. It trains two
+    numbers for every row and hidden output, and every step uses all rows.
 
     Parameters
     ----------
     latent_variance : float
-        Start of the variances of q(Z^l). The layer noise starts here too where `Initialization` has a smaller one: the
-        tiny noise that suits samples would hold q(Z^l) fast at its start.
+        Initial variances of q(Z^l), and of the layer noise where `Initialization` has a smaller value: the tiny noise
+        that suits samples would keep q(Z^l) at its initial values.
     max_rows, max_latents : int
-        Largest N, and largest number of trained numbers in all q(Z^l) together.
+        Largest N, and largest number of trained numbers in all q(Z^l).
 
     Examples
     --------
@@ -72,15 +73,15 @@ class MeanField(InducingMethod):
         check_integer("max_latents", self.max_latents, minimum=1)
 
     def build(self, architecture: Architecture, data: TrainingSet | None, generator: torch.Generator) -> DeepGP:
-        """A model at its initial values.
+        """A model with its initial parameters.
 
-        q(Z^l) starts at the linear means' image of X (the principal components, also where the means are zero), and the
-        inducing inputs at k-means centres carried along. Without `data` q(Z^l) has no rows until a state is loaded.
+        q(Z^l) starts at X mapped by the linear means (by principal directions where the means are zero), and inducing
+        inputs at k-means centres mapped in the same way. Without `data` q(Z^l) has no rows until a state is loaded.
 
         Raises
         ------
         InputError
-            For more data than the method can serve.
+            For more data than `max_rows` and `max_latents` allow.
         ConfigurationError
             For a kernel other than RBF.
         """
@@ -109,7 +110,7 @@ class MeanField(InducingMethod):
                 replicates=replicates,
             )
             if data is not None:
-                _follow(layer, carried)
+                _start_mean(layer, carried)
             layers.append(layer)
             Z = carried
         last = InducingLayer(
@@ -130,12 +131,12 @@ class MeanField(InducingMethod):
         return n_rest
 
     def terms(self, model: DeepGP, batch: Batch, draws: Draws) -> Terms:
-        """Named terms of the bound, each of shape [*replicates]; closed, so `draws` is not used.
+        """The terms of the bound, which are closed: `draws` is not used.
 
         Raises
         ------
         InputError
-            When the batch does not hold all rows, in their order.
+            For a batch that is not all rows in their order.
         """
         inputs: Tensor | Moments = batch.X_b
         n_rows = batch.X_b.shape[-2]
@@ -158,7 +159,7 @@ class MeanField(InducingMethod):
         return model.with_log_prior({"rest": rest, **hidden, "kl_last": -last.kl().squeeze(-1)})
 
     def training_numbers(self, architecture: Architecture, n_rows: int, batch_rows: int, n_samples: int) -> float:
-        """As of the contract, without samples, and with psi statistics of all rows."""
+        """As in the contract: no samples, but the psi statistics of all rows."""
         scratch = 2.0 * min(n_rows * architecture.size**2 / 2, GROUP)
         return training_numbers(architecture, batch_rows, 1, scratch=scratch)
 
@@ -167,20 +168,22 @@ class MeanField(InducingMethod):
         if n_rows > self.max_rows or latents > self.max_latents:
             raise InputError(
                 f"inference='mean_field' trains a mean and a variance for every row and hidden output, and every step"
-                f" sees all rows: {n_rows} rows with hidden widths {widths} make {latents} such numbers. It serves at"
-                f" most {self.max_rows} rows and {self.max_latents} numbers. Use fewer rows or narrower layers, or"
+                f" uses all rows: {n_rows} rows with hidden widths {widths} make {latents} such numbers. The limits are"
+                f" {self.max_rows} rows and {self.max_latents} numbers. Use fewer rows or narrower layers, or"
                 " inference='sod' or 'dsvi', whose parameters do not grow with the data."
             )
 
 
-def _log_density(error: Tensor, noise_variance: Tensor, n_rows: int) -> Tensor:
-    """sum_nd E log N(t_nd; f_nd, noise_d) from squared errors [..., 1, D] and noises [..., 1, D or 1]: [...]."""
+def _log_density(
+    error: Float[Tensor, "*replicates 1 D"], noise_variance: Float[Tensor, "*replicates 1 #D"], n_rows: int
+) -> Float[Tensor, "*replicates"]:
+    """sum_nd E log N(t_nd; f_nd, noise_d), from the squared errors summed over rows."""
     values = n_rows * (math.log(2.0 * math.pi) + noise_variance.log()) + error / noise_variance
     return -0.5 * values.sum(-1).squeeze(-1)
 
 
-def _spread(mean: Tensor, generator: torch.Generator) -> Tensor:
-    """Move the entries of constant columns a little: where all rows are equal no gradient would part them."""
+def _spread(mean: Float[Tensor, "*replicates N D"], generator: torch.Generator) -> Float[Tensor, "*replicates N D"]:
+    """Constant columns with a little noise: rows that start equal have equal gradients and would stay equal."""
     if not mean.shape[-2]:
         return mean
     noise = torch.randn(mean.shape, generator=generator, dtype=torch.float64).to(mean)
@@ -189,9 +192,9 @@ def _spread(mean: Tensor, generator: torch.Generator) -> Tensor:
 
 
 @torch.no_grad()
-def _follow(layer: LatentLayer, carried: Tensor) -> None:
-    """Start q(U) with the mean whose function passes through `carried` [*replicates, M, D] at the inducing inputs."""
+def _start_mean(layer: LatentLayer, values: Float[Tensor, "*replicates M D"]) -> None:
+    """Set the mean of q(U) so that the mean of f at the inducing inputs has these values."""
     Z = layer.inducing_inputs.unsqueeze(-3)
     K = psi1(rbf_of(layer.kernel), Z, torch.zeros_like(Z), Z)
     L_inv = factorise(K, layer.jitter, layer=layer.index).L_inv
-    layer.q_mean.copy_((L_inv @ (carried.unsqueeze(-3) - layer.mean(Z))).squeeze(-3))
+    layer.q_mean.copy_((L_inv @ (values.unsqueeze(-3) - layer.mean(Z))).squeeze(-3))

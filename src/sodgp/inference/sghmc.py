@@ -6,7 +6,8 @@ Havasi, Hernández-Lobato, Murillo-Fuentes (2018). Inference in deep Gaussian pr
 Hamiltonian Monte Carlo. NeurIPS. (The method, the moving-window MCEM, and the settings that are the defaults here.)
 Springenberg, Klein, Falkner, Hutter (2016). Bayesian optimization with robust Bayesian neural networks. NeurIPS. (The
 scale-adapted sampler and its automatic tuning.)
-Chen, Fox, Guestrin (2014). Stochastic gradient Hamiltonian Monte Carlo. ICML. (Why the gradients' noise is deducted.)
+Chen, Fox, Guestrin (2014). Stochastic gradient Hamiltonian Monte Carlo. ICML. (The noise of the gradients is subtracted
+from the noise to inject.)
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ from sodgp.system.validation import check_flag, check_integer, check_positive
 
 __all__ = ["SGHMC"]
 
-# In whitened coordinates the prior is N(0, 1): only a sampler that runs away gets this far, or moves so far at once.
+# In whitened coordinates the prior is N(0, 1): only a diverging sampler gets this far, or moves so far in one step.
 LARGEST_POSITION = 1e3
 LARGEST_MOVE = 3.0
 
@@ -42,9 +43,8 @@ LARGEST_MOVE = 3.0
 class SGHMC(InducingMethod):
     """Stochastic gradient Hamiltonian Monte Carlo over the whitened inducing outputs of all layers.
 
-    It samples p(u | y), with hyper-parameters by moving-window MCEM.
-
-    The potential, with one draw of the hidden layers given u and all N rows as data::
+    It samples p(u | y), with hyper-parameters by moving-window Monte Carlo EM. The potential, with one draw of the
+    hidden layers given u, and B of all N rows::
 
         U(u) = - N/B sum_{n in B} log N(y_n; m_n, V_n + sigma^2)  -  sum_l log N(u^l; 0, I)
 
@@ -58,12 +58,13 @@ class SGHMC(InducingMethod):
     step_size, friction : float
         epsilon and alpha of `transition`.
     window : int
-        Recent samples of u from which every update of the hyper-parameters takes one.
+        Number of recent samples of u, of which each update of the hyper-parameters uses one.
     n_posterior_samples, thinning : int
-        Posterior draws that are kept over all chains, and transitions between two of them.
+        Posterior draws to keep over all chains, and transitions between two of them.
     n_chains : int
-        Chains side by side on the sample axis, with the same hyper-parameters.
+        Chains, which take the sample axis and share the hyper-parameters.
     learn_inducing_inputs : bool
+        False keeps the initial inducing inputs.
 
     Examples
     --------
@@ -82,7 +83,7 @@ class SGHMC(InducingMethod):
     learn_inducing_inputs: bool = True
 
     name: ClassVar[str] = "sghmc"
-    # Every chain takes one hidden sample in a transition, and there is no model to judge before the draws.
+    # Each chain has one hidden sample per transition, and before the draws are taken there is no model to validate.
     unused_options: ClassVar[tuple[str, ...]] = ("subset", "n_samples", "validation_fraction")
 
     def __post_init__(self) -> None:
@@ -99,7 +100,7 @@ class SGHMC(InducingMethod):
 
     @property
     def objective(self) -> str:
-        """Draws follow the posterior; the history shows its log density."""
+        """``"posterior"``: the history shows the log density of the draws."""
         return "posterior"
 
     @property
@@ -108,7 +109,7 @@ class SGHMC(InducingMethod):
         return self
 
     def build(self, architecture: Architecture, data: TrainingSet | None, generator: torch.Generator) -> DeepGP:
-        """A model at its initial values, u = 0, with room for the posterior draws ([*replicates, S, M, D] a layer)."""
+        """A model with u = 0, and in every layer a buffer for posterior draws, [*replicates, S, M, D]."""
         layers = inducing_layers(
             architecture, data, generator, learn_inducing_inputs=self.learn_inducing_inputs, is_point=True
         )
@@ -120,11 +121,13 @@ class SGHMC(InducingMethod):
         return DeepGP(layers, architecture.build_likelihood(), replicates=architecture.replicates)
 
     def state_shapes(self, size: int, width: int) -> dict[str, tuple[int, ...]]:
-        """u, and room for its posterior draws."""
+        """The tensors u, and its posterior draws."""
         return {"q_mean": (size, width), "posterior_draws": (self.n_posterior_samples, size, width)}
 
-    def log_joint(self, model: DeepGP, u: Sequence[Tensor], batch: Batch, draws: Draws) -> Terms:
-        """The two terms of -U(u) for every chain, [*replicates, C]; u of every layer is [*replicates, C, M, D]."""
+    def log_joint(
+        self, model: DeepGP, u: Sequence[Float[Tensor, "*replicates #T M _"]], batch: Batch, draws: Draws
+    ) -> dict[str, Float[Tensor, "*replicates T"]]:
+        """The two terms of -U(u) for every chain."""
         rows = _propagate(model, Points(batch.X_s, batch.X_b), draws, "marginal", u)
         last = cast(InducingLayer, model.last).marginals(rows.rest, u[-1])
         _, p = model.likelihood.at(batch.X_s, batch.X_b, draws)
@@ -134,32 +137,34 @@ class SGHMC(InducingMethod):
         return {"log_density": batch.scale * density, "log_prior_u": prior}
 
     def terms(self, model: DeepGP, batch: Batch, draws: Draws) -> Terms:
-        """Log density of data and u at the layers' current u, each of shape [*replicates]."""
+        """The log density of data and u at the layers' current u."""
         values = self.log_joint(model, [layer.q_mean.unsqueeze(-3) for layer in model.layers], batch, draws)
         return model.with_log_prior({name: value.mean(-1) for name, value in values.items()})
 
-    def predictor(self, model: DeepGP, X_s: Tensor, y_s: Tensor, draws: Draws) -> Predictor:
-        """One Gaussian for each pair (posterior draw, hidden draw)."""
+    def predictor(
+        self, model: DeepGP, X_s: Float[Tensor, "*batch 1 M D"], y_s: Float[Tensor, "*batch 1 M P"], draws: Draws
+    ) -> Predictor:
+        """One Gaussian for each pair of a posterior draw and a hidden draw."""
         return DrawsPredictor(model, X_s, self.n_posterior_samples)
 
     def samples_differ(self, model: DeepGP) -> bool:
-        """Posterior draws have a component each, however shallow the model."""
+        """True, also with one layer: every posterior draw is a component."""
         return True
 
     def training_numbers(self, architecture: Architecture, n_rows: int, batch_rows: int, n_samples: int) -> float:
-        """As of the contract, with a sample for each chain."""
+        """As in the contract, with one sample for each chain."""
         return super().training_numbers(architecture, n_rows, batch_rows, self.n_chains)
 
-    def start(self, position: Float[Tensor, "*chains P"]) -> SamplerState:
-        """A sampler at rest, before it has seen a gradient."""
+    def start(self, position: Float[Tensor, "*chains U"]) -> SamplerState:
+        """The state at rest at this position, before the first gradient."""
         zero, one = torch.zeros_like(position), torch.ones_like(position)
         return SamplerState(position.clone(), zero, zero.clone(), one, zero.clone(), one.clone(), zero.clone())
 
     def transition(
         self,
         state: SamplerState,
-        gradient: Float[Tensor, "*chains P"],
-        normal: Float[Tensor, "*chains P"],
+        gradient: Float[Tensor, "*chains U"],
+        normal: Float[Tensor, "*chains U"],
         step_size: Tensor | float,
         *,
         adapt: bool,
@@ -171,24 +176,24 @@ class SGHMC(InducingMethod):
             p <- (1 - alpha) p - epsilon^2 V^(-1/2) grad U(u) + N(0, 2 epsilon^2 alpha V^(-1/2) - epsilon^4 V^-1 B)
             u <- u + p
 
-        B is the variance of the gradient's noise, which heats the sampler as injected noise does. Springenberg et al.
-        put V in its place, which counts the posterior's own spread in; the reference program leaves it out. Here it is
-        estimated from gradients in succession: right for independent noise, and up to a share ``noise_share`` too much
-        for batches without replacement, whose noise cancels over a pass. For a Gaussian target the stationary variance
-        of u is then exact up to a factor 1 / (1 - h / (4 - 2 alpha)), where h is epsilon^2 V^(-1/2) times the
-        curvature.
+        B is the variance of the gradient's noise, which heats the sampler like injected noise. Springenberg et al. use
+        V in its place, which includes the spread of the posterior itself; the reference program leaves it out. Here it
+        is estimated from consecutive gradients. That is right for independent noise; for batches without replacement,
+        whose noise cancels over a pass, it is too large by a share of at most ``noise_share``. For a Gaussian target
+        the stationary variance of u is then exact up to a factor 1 / (1 - h / (4 - 2 alpha)), where h is
+        epsilon^2 V^(-1/2) times the curvature.
 
         Parameters
         ----------
         state : SamplerState
-        gradient : Tensor of shape [..., C, P]
+        gradient : Tensor of shape [..., C, U]
             Unbiased estimate of grad U at the position.
-        normal : Tensor of shape [..., C, P]
+        normal : Tensor of shape [..., C, U]
             Standard normal numbers.
         step_size : float or Tensor
-            epsilon; alpha, the share of the momentum that is lost in a transition, is `friction`.
+            epsilon; alpha is `friction`.
         adapt : bool
-            Tune the moving averages: in burn-in only, since a sampler that goes on tuning leaves its target.
+            Update the moving averages. In burn-in only: a sampler that continues to adapt has another target.
 
         Returns
         -------
@@ -202,11 +207,11 @@ class SGHMC(InducingMethod):
             mean = torch.lerp(mean, gradient, rate)
             square = torch.lerp(square, gradient.square(), rate)
             noise = torch.lerp(noise, 0.5 * (gradient - previous).square(), rate)
-            # No shorter than the momentum remembers: else V_hat is whatever the last few gradients happened to be.
+            # No shorter than the memory of the momentum: else V_hat depends on the last few gradients only.
             tiny = torch.finfo(square.dtype).tiny
             window = (1.0 + window * (1.0 - mean.square() / square.clamp_min(tiny))).clamp_min(2.0 / friction)
             previous = gradient
-        # The whitened prior alone gives a gradient of mean square one, so a smaller V_hat is chance.
+        # The whitened prior alone gives a gradient with mean square one: a smaller V_hat is chance.
         scale = step_size**2 * square.clamp_min(1.0).rsqrt()
         injected = 2.0 * friction * scale
         own = scale.square() * noise
@@ -221,8 +226,8 @@ class SGHMC(InducingMethod):
         )
         return SamplerState(position, momentum, mean, square, noise, window, previous), info
 
-    def keep(self, model: DeepGP, positions: Float[Tensor, "*replicates C n P"]) -> None:
-        """Store draws in the model, one chain behind the other; q_mean becomes their mean."""
+    def keep(self, model: DeepGP, positions: Float[Tensor, "*replicates C n U"]) -> None:
+        """Store draws in the model, chain after chain; q_mean becomes their mean."""
         for layer, u in zip(_layers(model), unflatten(model, positions.flatten(-3, -2)), strict=True):
             cast(Tensor, layer.posterior_draws).copy_(u)
             layer.q_mean.copy_(u.mean(-3))
@@ -231,40 +236,44 @@ class SGHMC(InducingMethod):
 class DrawsPredictor:
     """Predictions with stored posterior draws of u.
 
-    Component t of T takes posterior draw floor(t S / T) of S: each once for T = S; evenly spaced ones for T < S; and
-    each about T / S times, with another hidden draw every time, for T > S. Joint predictions take random ones.
+    Component t of T uses posterior draw floor(t S / T) of S. For T = S each is used once; for T < S evenly spaced ones;
+    for T > S each about T / S times, with different hidden draws. Joint predictions use random posterior draws.
 
     Parameters
     ----------
     model : DeepGP
     X_s : Tensor of shape [..., 1, M, D]
-        Carried along, and not used.
+        Subset part of the points that are propagated; not used.
     n_posterior_samples : int
         S.
     """
 
-    def __init__(self, model: DeepGP, X_s: Tensor, n_posterior_samples: int) -> None:
+    def __init__(self, model: DeepGP, X_s: Float[Tensor, "*batch 1 M D"], n_posterior_samples: int) -> None:
         self._model, self._X_s, self._count = model, X_s, n_posterior_samples
         self._draws_of_u = [cast(Tensor, layer.posterior_draws) for layer in _layers(model)]
         self._last = _layers(model)[-1]
 
     @property
     def joint_size(self) -> int:
-        """Every output of every layer has a covariance of its own."""
+        """A covariance for each output of the widest layer."""
         return max(self._model.widths)
 
-    def mean(self, X: Tensor, draws: Draws) -> Tensor:
-        """As of `Predictor`."""
+    def mean(self, X: Float[Tensor, "*batch 1 N D"], draws: Draws) -> Float[Tensor, "*batch T N P"]:
+        """As in `Predictor`."""
         return self.rows(X, draws)[0]
 
-    def rows(self, X: Tensor, draws: Draws) -> tuple[Tensor, Tensor]:
-        """As of `Predictor`."""
+    def rows(
+        self, X: Float[Tensor, "*batch 1 N D"], draws: Draws
+    ) -> tuple[Float[Tensor, "*batch T N P"], Float[Tensor, "*batch T N P"]]:
+        """As in `Predictor`."""
         u = self._spaced(draws, X.device)
         points = _propagate(self._model, Points(self._X_s, X), draws, "marginal", u)
         return self._last.marginals(points.rest, u[-1])
 
-    def joint(self, X: Tensor, draws: Draws) -> tuple[Tensor, Tensor]:
-        """As of `Predictor`, each sample with a random posterior draw."""
+    def joint(
+        self, X: Float[Tensor, "*batch 1 N D"], draws: Draws
+    ) -> tuple[Float[Tensor, "*batch T N P"], Float[Tensor, "*batch T P N N"]]:
+        """As in `Predictor`, with a random posterior draw for each sample."""
         uniform = torch.special.ndtr(draws.subset(1, 1)[..., 0, 0])
         chosen = (uniform * self._count).long().clamp_max(self._count - 1)
         chosen = chosen.expand(*self._model.replicates, draws.n_samples)[..., None, None]
@@ -273,15 +282,15 @@ class DrawsPredictor:
         mean, covariance = self._last.joint_moments(points.rest, u[-1])
         return mean, covariance.expand(*mean.shape[:-2], *covariance.shape[-3:])
 
-    def hidden(self, X: Tensor, draws: Draws, layer: int) -> Tensor:
-        """As of `Predictor`."""
+    def hidden(self, X: Float[Tensor, "*batch 1 N D"], draws: Draws, layer: int) -> Float[Tensor, "*batch T N D_l"]:
+        """As in `Predictor`."""
         u = self._spaced(draws, X.device)
         points = Points(self._X_s, X)
         for each, u_l in zip(_layers(self._model)[:layer], u[:layer], strict=True):
             points = each.propagate_given(points, draws, "marginal", u_l)
         return points.rest
 
-    def _spaced(self, draws: Draws, device: torch.device) -> list[Tensor]:
+    def _spaced(self, draws: Draws, device: torch.device) -> list[Float[Tensor, "*replicates T M _"]]:
         chosen = torch.arange(draws.n_samples, device=device) * self._count // draws.n_samples
         return [values.index_select(-3, chosen) for values in self._draws_of_u]
 
@@ -290,8 +299,10 @@ def _layers(model: DeepGP) -> list[InducingLayer]:
     return cast("list[InducingLayer]", list(model.layers))
 
 
-def _propagate(model: DeepGP, points: Points, draws: Draws, coupling: str, u: Sequence[Tensor]) -> Points:
-    """Rows through the hidden layers, given the u of every layer, [..., T, M, D]."""
+def _propagate(
+    model: DeepGP, points: Points, draws: Draws, coupling: str, u: Sequence[Float[Tensor, "*replicates T M _"]]
+) -> Points:
+    """Propagate rows through the hidden layers given the u of every layer."""
     for layer, u_l in zip(_layers(model)[:-1], u[:-1], strict=True):
         points = layer.propagate_given(points, draws, coupling, u_l)
     return points

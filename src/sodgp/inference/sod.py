@@ -8,18 +8,12 @@ from dataclasses import dataclass, replace
 from typing import ClassVar, cast
 
 import torch
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from sodgp.errors import ConfigurationError
 from sodgp.inference import sod_transfer
-from sodgp.inference.contract import (
-    Batch,
-    Parameters,
-    Predictor,
-    Subset,
-    Terms,
-    TrainingSet,
-)
+from sodgp.inference.contract import Batch, Parameters, Predictor, Subset, Terms, TrainingSet
 from sodgp.inference.footprint import GROUP, prediction_numbers, training_numbers
 from sodgp.inference.sod_prediction import MarginalPredictor, kept_or_drawn
 from sodgp.layers.contract import Points
@@ -35,13 +29,13 @@ from sodgp.system.validation import check_choice, check_flag, check_positive, ch
 
 __all__ = ["MANY_ROWS", "SoD"]
 
-# From so many rows on, a deep SoD-VI trains for prediction by default, with a kernel for each output of layer 1.
-# With fewer, and noisy ones, the bound and one kernel guard better against following the noise.
+# Rows from which on a deep SoD-VI trains the predictive density by default, with a kernel for each output of layer 1.
+# With fewer rows the bound and a single kernel overfit noise less.
 MANY_ROWS = 500
-# A step has at least one row of so many, up to a limit: with less, large data are seen too seldom, and through much
-# noise.
+# A batch has at least one of so many rows, up to a limit: with less, large data need too many steps, and gradients are
+# too noisy.
 _ROWS_FOR_ONE, _MOST_ROWS = 20, 1800
-# How much of the members' disagreement a mixture counts twice; chosen on validation rows (``docs/accuracy.md``).
+# Share of the members' disagreement that a mixture counts twice; chosen on validation rows (``docs/accuracy.md``).
 _DISAGREEMENT = 0.37
 
 
@@ -57,32 +51,34 @@ class SoD(parameters.Parameters):
             - E[KL(q_hat(F_S^L) || p(F_S^L | Z_S^(L-1)))]                        kl_last
 
     Expectations over Z are averages over the Monte Carlo samples; those over f given Z are closed. q_hat is normalised
-    for each Z_S. A likelihood with a q of its own adds one more term, ``kl_noise``.
+    for each Z_S. A likelihood with latent variables adds the term ``kl_noise``.
 
     Parameters
     ----------
     parameterization : {"whitened", "paper"}
         Family of q(F_S): relative to the layer's prior, or the paper's absolute one.
     coupling : {"ancestral", "marginal", "joint"}
-        How the subset and the other rows of a hidden layer are drawn together. ``"marginal"`` is what the authors'
-        program does; its value is not a bound.
+        How the subset and the other rows of a hidden layer are drawn: the rows given the subset, every row from its
+        marginal, or all rows jointly. ``"marginal"`` is what the authors' program does, and its objective is not a
+        bound.
     tie_label_noise : bool
         Whether the label noise v of q_hat is the likelihood's sigma^2 (the paper's formula) or a parameter of its own
         (the authors' program).
     separate_kernels : bool or None
-        With several layers: a kernel for each output of the first layer, in place of one for all of them. More accurate
-        where there are rows enough, and about as expensive as one more layer. None is True with 500 rows or more to
-        train on, unless `parameterization` is the paper's or the kernel is not a name.
+        With several layers: a kernel for each output of the first layer instead of one for all outputs. More accurate
+        with enough rows, and about as expensive as one more layer. None is True with 500 training rows or more, unless
+        `parameterization` is the paper's or the kernel is not given by name.
     predictive_weight : float or None
-        Weight gamma of the log predictive density in place of the expected log density, for the rest (see
-        `RowLikelihood.objective` in `sodgp.likelihoods.contract`). Above 0 the sum is no lower bound of the evidence
-        any more, but what is scored: the density of unseen rows. The subset's labels are inside q_hat already, and keep
-        the expected log density. None is 1 with several layers and 500 rows or more to train on, else 0.
+        Weight gamma of the log predictive density instead of the expected log density, for the rest (see
+        `RowLikelihood.objective` in `sodgp.likelihoods.contract`). Above 0 the objective is no lower bound of the
+        evidence, but includes the density of unseen rows, by which predictions are scored. The subset's labels are in
+        q_hat already and keep the expected log density. None is 1 with several layers and 500 training rows or more,
+        else 0.
     member_spread : float or None
-        With several members: the factor by which the distribution of each is shrunk towards its mean before they are
-        mixed. 1 is the plain mixture, which is too wide: it adds their disagreement, while their common mean errs less
-        than each of them. None is 0.90, 0.87 or 0.85 for 2, 3 or 4 members. Not used in training: it may be changed
-        without a new fit.
+        With several members: the factor by which each member's distribution is shrunk towards its mean in the mixture.
+        1 is the plain mixture, which is too wide: it adds the members' disagreement, although their common mean has a
+        smaller error than each of them. None is 0.90, 0.87 or 0.85 for 2, 3 or 4 members. Not used in training: it can
+        be changed without a new fit.
 
     Examples
     --------
@@ -126,20 +122,20 @@ class SoD(parameters.Parameters):
         for name, value in needed.items():
             found = getattr(self, name)
             if found != value:
-                raise ConfigurationError(f"{what} and {name}={found!r} do not go together; leave {name} at {value!r}.")
+                raise ConfigurationError(f"{what} cannot be combined with {name}={found!r}; leave {name} at {value!r}.")
 
     @property
     def objective(self) -> str:
-        """``"predictive"`` where the predictive density has a weight."""
+        """``"predictive"`` where the predictive density has a weight, else ``"bound"``."""
         return "predictive" if self.predictive_weight else "bound"
 
     @property
     def prepares_once(self) -> bool:
-        """Not in marginal coupling, whose rows need the covariance of q itself."""
+        """True but for marginal coupling, where every row needs the covariance of q."""
         return self.coupling != "marginal"
 
     def supports(self, likelihood: LikelihoodOptions) -> bool:
-        """Every likelihood; those whose noise differs from row to row with tied label noise."""
+        """Every likelihood; if its noise varies over rows, only with tied label noise."""
         return likelihood.is_plain or self.tie_label_noise
 
     def settled(
@@ -155,12 +151,12 @@ class SoD(parameters.Parameters):
         if not self.supports(likelihood):
             self._check_goes_with(f"likelihood={likelihood.name!r}", tie_label_noise=True)
         if self.separate_kernels and n_layers == 1:
-            raise ConfigurationError("separate_kernels=True is about hidden layers: use n_layers=2 or more.")
+            raise ConfigurationError("separate_kernels=True needs a hidden layer: use n_layers=2 or more.")
         many = n_rows >= MANY_ROWS and n_layers > 1
         separate, weight = self.separate_kernels, self.predictive_weight
         if separate is None:
             allowed = n_layers > 1 and self.parameterization == "whitened"
-            # A kernel given as code may not be made for all outputs; a fit that is continued has its kernels.
+            # A kernel given as code may not work as a batch; a fit that continues another has that one's kernels.
             wanted = many and isinstance(kernel, str) if previous is None else previous.has_separate_kernels
             separate = allowed and wanted
         if weight is None:
@@ -168,7 +164,7 @@ class SoD(parameters.Parameters):
         return replace(self, separate_kernels=separate, predictive_weight=weight)
 
     def caution(self, hidden_widths: Sequence[int]) -> str | None:
-        """The paper's family is badly conditioned in narrow layers."""
+        """A warning for the paper's family, which is badly conditioned in narrow layers."""
         if self.parameterization != "paper" or all(width > 2 for width in hidden_widths):
             return None
         return (
@@ -177,16 +173,16 @@ class SoD(parameters.Parameters):
         )
 
     def usual_batch(self, size: int, n_rest: int, least: int) -> int:
-        """A twentieth of the data within limits, or as many rows as the subset has where that is more."""
+        """A twentieth of the data within limits, but at least as many rows as the subset has."""
         share = min((size + n_rest) // _ROWS_FOR_ONE, _MOST_ROWS)
         return min(max(least, share, size), n_rest)
 
     def usual_members(self, wanted: int) -> int:
-        """As many as the effort wants."""
+        """As many as the effort allows."""
         return wanted
 
     def usual_spread(self, n_members: int) -> float:
-        """`member_spread`, or what was measured: it shrinks more with more members.
+        """`member_spread`, or by default a factor that falls with the number of members.
 
         Examples
         --------
@@ -198,7 +194,7 @@ class SoD(parameters.Parameters):
         return math.sqrt(1.0 - _DISAGREEMENT * (n_members - 1) / n_members)
 
     def build(self, architecture: Architecture, data: TrainingSet | None, generator: torch.Generator) -> DeepGP:
-        """A model at its initial values."""
+        """A model with its initial parameters."""
         start, last = architecture.initialization, len(architecture.widths) - 1
         layers = []
         for index, width in enumerate(architecture.widths):
@@ -226,7 +222,7 @@ class SoD(parameters.Parameters):
         return DeepGP(layers, architecture.build_likelihood(), replicates=architecture.replicates)
 
     def terms(self, model: DeepGP, batch: Batch, draws: Draws) -> Terms:
-        """Named terms of eq. (SOD_Elbo), each of shape [*replicates]."""
+        """The terms of eq. (SOD_Elbo)."""
         points, kls = model.propagate(Points(batch.X_s, batch.X_b), draws, self.coupling)
         p_s, p_b = model.likelihood.at(batch.X_s, batch.X_b, draws, batch.precision_b)
         q_hat = _last(model).label_informed(points, *sites_of(model, p_s, batch.y_s))
@@ -242,15 +238,17 @@ class SoD(parameters.Parameters):
             terms["kl_noise"] = -kl_noise.mean(-1)
         return model.with_log_prior(terms)
 
-    def predictor(self, model: DeepGP, X_s: Tensor, y_s: Tensor, draws: Draws) -> Predictor:
-        """Eq. (prediction): test rows take the batch's place; one Gaussian for each sample."""
+    def predictor(
+        self, model: DeepGP, X_s: Float[Tensor, "*batch 1 M D"], y_s: Float[Tensor, "*batch 1 M P"], draws: Draws
+    ) -> Predictor:
+        """Eq. (prediction), with new rows in the place of the batch: one Gaussian for each sample."""
         p_s, _ = model.likelihood.at(X_s, X_s[..., :1, :], draws)
         sites = sites_of(model, p_s, y_s)
-        # Of one row alone, "joint" and "ancestral" coupling have the same distribution.
+        # A single row has the same distribution in "joint" and "ancestral" coupling.
         return kept_or_drawn(model, X_s, sites, draws) if self.prepares_once else MarginalPredictor(model, X_s, sites)
 
     def samples_differ(self, model: DeepGP) -> bool:
-        """With several layers."""
+        """True with hidden layers."""
         return len(model.layers) > 1
 
     def state_shapes(self, size: int, width: int) -> dict[str, tuple[int, ...]]:
@@ -258,27 +256,32 @@ class SoD(parameters.Parameters):
         return {"q_mean": (size, width), "q_factor": (width, size, size)}
 
     def carried(
-        self, model: DeepGP, old: Subset, new: Subset, kept: Tensor, variances: tuple[Tensor, Tensor] | None = None
+        self,
+        model: DeepGP,
+        old: Subset,
+        new: Subset,
+        kept: Int[Tensor, " M_new"],
+        variances: tuple[Float[Tensor, "#M_old P"], Float[Tensor, "#M_new P"]] | None = None,
     ) -> dict[str, Parameters]:
-        """q(F_S) moved to another subset through p(F_S' | F_S); see `sodgp.inference.sod_transfer`."""
+        """The distribution q(F_S) transferred through p(F_S' | F_S); see `sodgp.inference.sod_transfer`."""
         if variances is None:
             variances = (self.label_variances(model, old.X),) * 2
         return sod_transfer.carried(model, old, new, kept, *variances)
 
-    def label_variances(self, model: DeepGP, X: Tensor) -> Tensor:
-        """Noise variances of the labels of a subset X [M, D], [M or 1, P]."""
+    def label_variances(self, model: DeepGP, X: Float[Tensor, "M D"]) -> Float[Tensor, "#M P"]:
+        """Noise variances of the sites of a subset's labels."""
         rows = X.unsqueeze(0)
         p_s, _ = model.likelihood.at(rows, rows[:, :1], FreshDraws(torch.Generator(), 1))
         return sites_of(model, p_s, rows).variance.squeeze(0)
 
     def training_numbers(self, architecture: Architecture, n_rows: int, batch_rows: int, n_samples: int) -> float:
-        """As of the contract; the couplings differ in their draws."""
+        """As in the contract; the couplings differ in the size of their draws."""
         T, M, B, widths = n_samples, architecture.size, batch_rows, architecture.widths
         scratch = 0.0
         if self.coupling == "marginal":
             scratch = 1.5 * min(T * M * B * max(widths), GROUP)
         elif self.coupling == "joint":
-            # The first layer's covariance has no samples; of every further one several copies wait for the backward
+            # The covariance of the first layer has no samples; of later ones there are several copies for the backward
             # pass.
             hidden = len(widths) - 1
             copies = 1.3 if hidden < 2 else 6.6 + 1.7 * (hidden - 2)
@@ -294,13 +297,13 @@ class SoD(parameters.Parameters):
         )
 
     def prediction_numbers(self, model: DeepGP, n_samples: int) -> tuple[float, float]:
-        """As of the contract."""
+        """As in the contract."""
         M, widths = model.layers[0].q_mean.shape[-2], model.widths
         differ = self.samples_differ(model)
         fixed, per_row = prediction_numbers(model, n_samples, subset=True, samples_differ=differ)
         if not self.prepares_once:
             return fixed + (GROUP if len(widths) > 2 else 0), per_row
-        # The factors of all layers are there at the same time.
+        # The factors of all layers are in memory at the same time.
         T = n_samples if differ or model.likelihood.varies else 1
         own = widths[0] if model.has_separate_kernels else 1
         return fixed + M * M * (max(len(widths) - 2, 0) * T + own), per_row
@@ -310,14 +313,14 @@ def _last(model: DeepGP) -> SubsetLayer:
     return cast(SubsetLayer, model.last)
 
 
-def sites_of(model: DeepGP, p_s: RowLikelihood, y_s: Tensor) -> Sites:
-    """The sites through which q_hat takes the labels in: the likelihood's, or with a label noise of their own.
+def sites_of(model: DeepGP, p_s: RowLikelihood, y_s: Float[Tensor, "*replicates 1 M P"]) -> Sites:
+    """The sites of the subset's labels in q_hat: the likelihood's, or with the last layer's label noise.
 
     Parameters
     ----------
     model : DeepGP
     p_s : RowLikelihood
-        At the rows of the subset.
+        The likelihood at the subset's rows.
     y_s : Tensor of shape [*replicates, 1, M, P]
     """
     sites, last = p_s.sites(y_s), _last(model)
@@ -326,16 +329,17 @@ def sites_of(model: DeepGP, p_s: RowLikelihood, y_s: Tensor) -> Sites:
     return Sites(sites.label, last.noise_variance[..., None, None, None].expand_as(model.noise_variance[..., None, :]))
 
 
-def _start_at_prior_means(layers: list[SubsetLayer], Z_s: Tensor) -> None:
-    """Means of the paper's absolute q at the subset's prior means, layer by layer; the whitened q is there at 0."""
+def _start_at_prior_means(layers: list[SubsetLayer], X_s: Float[Tensor, "*replicates M D"]) -> None:
+    """Set the means of the paper's q to the prior means of the subset; for the whitened q these are at zero."""
+    Z_s = X_s.unsqueeze(-3)
     with torch.no_grad():
         for layer in layers:
             Z_s = layer.mean(Z_s)
-            layer.q_mean.copy_(Z_s)
+            layer.q_mean.copy_(Z_s.squeeze(-3))
 
 
 def _start_uniform(layers: list[SubsetLayer], generator: torch.Generator) -> None:
-    """Means of q uniform on [0, 1), the same numbers in every hidden layer (the authors' program resets its seed)."""
+    """Set the means of q to uniform numbers on [0, 1), the same in every layer, as in the authors' program."""
     widest = max(layer.q_mean.shape[-1] for layer in layers)
     numbers = torch.rand(layers[0].q_mean.shape[-2], widest, generator=generator, dtype=layers[0].q_mean.dtype)
     with torch.no_grad():

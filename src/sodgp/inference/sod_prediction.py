@@ -1,17 +1,19 @@
-"""Predictions of SoD-VI: the subset is drawn and factorised first, and other rows then only meet L^-1.
+"""Predictions of SoD-VI: the subset is drawn and factorised once, and new rows are conditioned on it.
 
-Per sample and layer F_S ~ q and Z_S = F_S + noise, as in ancestral coupling, whatever the rows. That part depends on
-the model and the random numbers alone: it is done once for all chunks of rows, and kept for the next prediction. Rows
-that are drawn together come from p(F_R | F_S), whose covariance K_RR - K_RS K_SS^-1 K_SR all outputs with one kernel
-share: the distribution of (Z_S, Z_R) is that of the ``"joint"`` coupling, at N x N instead of (M + N) x (M + N) a draw.
+For every sample and layer F_S ~ q and Z_S = F_S + noise, as in ancestral coupling. This part does not depend on the
+new rows, only on the model and the random numbers: it is done once for all chunks of rows, and kept for the next
+prediction. Joint predictions draw the new rows from p(F_R | F_S), whose covariance K_RR - K_RS K_SS^-1 K_SR is the same
+for all outputs with one kernel. (Z_S, Z_R) then has the distribution of ``"joint"`` coupling, with matrices of size
+N x N instead of (M + N) x (M + N).
 """
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, cast
+from typing import NamedTuple, cast
 from weakref import WeakKeyDictionary
 
 import torch
+from jaxtyping import Float
 from torch import Tensor
 
 from sodgp.kernels.dense import covariance, is_captureable, variance
@@ -21,16 +23,18 @@ from sodgp.likelihoods.contract import Sites
 from sodgp.linalg.cholesky import draw_root
 from sodgp.linalg.draws import Draws, SharedDraws
 from sodgp.linalg.products import explained_variances, transpose_times
-from sodgp.model.deep_gp import DeepGP
+from sodgp.model.deep_gp import DeepGP, Structure
 
 __all__ = ["DrawnLayer", "MarginalPredictor", "SubsetPredictor", "kept_or_drawn"]
 
-# The most that a model keeps for its next prediction, copies of its parameters included.
+# Largest size of what is kept for the next prediction of a model, copies of its parameters included.
 _KEPT_BYTES = 2**26
+
+Rows = Float[Tensor, "*#batch #T N D_in"]
 
 
 class DrawnLayer(NamedTuple):
-    """A layer given its subset: in the layout of its kernel, all that other rows need.
+    """A layer with its subset drawn: everything that new rows need, in the kernel layout.
 
     Attributes
     ----------
@@ -39,40 +43,39 @@ class DrawnLayer(NamedTuple):
         Inputs of the subset.
     L_inv : Tensor of shape [..., T or 1, M, M]
     w : Tensor of shape [..., T, M, D]
-        L^-1 (F_S - mean(Z_s)); in the last layer, its mean under q_hat.
+        L^-1 (F_S - mean(Z_s)); in the last layer its mean under q_hat.
     """
 
     layer: SubsetLayer
-    Z_s: Tensor
-    L_inv: Tensor
-    w: Tensor
+    Z_s: Float[Tensor, "*layout #T M D_in"]
+    L_inv: Float[Tensor, "*layout #T M M"]
+    w: Float[Tensor, "*layout T M D"]
 
-    def prior_variance(self, Z: Tensor) -> Tensor:
-        """Of f at rows [..., N, D_in] in the layout of the kernel, [..., N]."""
+    def prior_variance(self, Z: Float[Tensor, "*layout N D_in"]) -> Float[Tensor, "*layout N"]:
+        """Prior variance of f at rows in the kernel layout."""
         return variance(self.layer.kernel, Z) + self.layer.jitter.prior_extra
 
-    def draw_rows(self, Z: Tensor, draws: Draws) -> Tensor:
-        """Noisy outputs [..., T, N, D] at rows [..., T or 1, N, D_in], each drawn on its own."""
+    def draw_rows(self, Z: Rows, draws: Draws) -> Float[Tensor, "*batch T N D"]:
+        """Noisy outputs at rows Z, each row drawn on its own."""
         layer, rows = self.layer, self.layer.to_kernel_layout(Z)
         A = self.L_inv @ covariance(layer.kernel, self.Z_s, rows)
         mean = layer.prior_mean(rows) + transpose_times(A, self.w)
         V = (self.prior_variance(rows) - A.square_().sum(-2)).clamp_min(0.0)
         return layer.from_kernel_layout(layer.draw_rows(mean, V, layer.draw_variance, layer.draws_in_layout(draws)))
 
-    def draw_rows_together(self, Z: Tensor, draws: Draws) -> Tensor:
-        """The same with one draw over all N rows."""
+    def draw_rows_jointly(self, Z: Rows, draws: Draws) -> Float[Tensor, "*batch T N D"]:
+        """Noisy outputs at rows Z from one draw over all rows."""
         layer = self.layer
         mean, residual, _ = self.conditional(layer.to_kernel_layout(Z))
         eye = torch.eye(residual.shape[-1], dtype=Z.dtype, device=Z.device)
         root = draw_root(residual + layer.draw_variance * eye, layer=layer.index, what="Cov(Z | F_S)")
         return layer.from_kernel_layout(mean + root @ layer.draws_in_layout(draws).rest(*mean.shape[-2:]))
 
-    def conditional(self, Z: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Mean [*, T, N, D] and residual covariance [*, T, N, N] at rows [*, T or 1, N, D_in] in the kernel's layout.
-
-        Also A' [T, B N, M], with the rows of all B batches below each other.
-        """
-        # All batches meet one L^-1 in one product: PyTorch would copy it for each of them.
+    def conditional(
+        self, Z: Rows
+    ) -> tuple[Float[Tensor, "*batch T N D"], Float[Tensor, "*batch #T N N"], Float[Tensor, "*layout #T rows M"]]:
+        """Mean and residual covariance at rows Z in the kernel layout, and A' with the rows of all batches stacked."""
+        # One product with L^-1 for all batches: otherwise PyTorch would copy L^-1 for each of them.
         A = self.L_inv @ covariance(self.layer.kernel, self.Z_s, _stack_batches(Z, self.L_inv.dim()))
         explained, roots = _split_batches(transpose_times(A, self.w), Z), _split_batches(A.mT, Z)
         eye = torch.eye(Z.shape[-2], dtype=Z.dtype, device=Z.device)
@@ -81,17 +84,17 @@ class DrawnLayer(NamedTuple):
 
 
 class SubsetPredictor:
-    """Eq. (prediction) in ancestral coupling, for a subset that was sent through all layers.
+    """Eq. (prediction) in ancestral coupling, given one draw of the subset through all layers.
 
     Parameters
     ----------
     model : DeepGP
-        One model, without replicates.
+        Without replicates.
     X_s : Tensor of shape [1, M, D]
     sites : Sites
-        Of the last layer's labels.
+        Of the subset's labels.
     draws : Draws
-        Only its numbers for the subset are taken.
+        Only the numbers for the subset are used.
 
     Examples
     --------
@@ -107,7 +110,7 @@ class SubsetPredictor:
     """
 
     @torch.no_grad()
-    def __init__(self, model: DeepGP, X_s: Tensor, sites: Sites, draws: Draws) -> None:
+    def __init__(self, model: DeepGP, X_s: Float[Tensor, "*batch 1 M D"], sites: Sites, draws: Draws) -> None:
         self._hidden: list[DrawnLayer] = []
         Z_s = X_s
         layers = cast("list[SubsetLayer]", list(model.layers))
@@ -121,59 +124,63 @@ class SubsetPredictor:
             Z_s = layer.from_kernel_layout(Z_s)
         cond, q_hat, _ = layers[-1].conditioned_on_labels(_with_one_row(Z_s), *sites)
         self._last = DrawnLayer(layers[-1], Z_s, cond.factor.inverse_value, q_hat.w.mean)
-        # Of the covariance of w in the last layer, [T, P, M, M], and what rows lose of it.
+        # Factor of the covariance of w in the last layer, [T, P, M, M], and the reduction of variance that it leaves.
         self._factor = q_hat.w.factor
         eye = torch.eye(self._factor.shape[-1], dtype=self._factor.dtype, device=self._factor.device)
         self._S = eye - self._factor @ self._factor.mT
-        # For the mean of a row, A' w = K_RS (L^-T w): no product of L^-1 with the rows.
+        # The mean of a row is A' w = K_RS (L^-T w), without a product of L^-1 with the rows.
         self._weights = self._last.L_inv.mT @ self._last.w
 
     @property
     def tensors(self) -> list[Tensor]:
-        """All that it holds."""
+        """Everything that is kept with the predictor."""
         parts = (part for _, *parts in (*self._hidden, self._last) for part in parts)
         return [self._factor, self._S, self._weights, *parts]
 
     @property
     def joint_size(self) -> int:
-        """Outputs of a hidden layer share a covariance; those of the last one have their own."""
+        """A covariance for each output of the last layer; those of a hidden layer share one."""
         return int(self._factor.shape[-3])
 
-    def mean(self, X: Tensor, draws: Draws) -> Tensor:
-        """As of `Predictor`; of `draws` only the numbers for other rows are taken."""
+    def mean(self, X: Float[Tensor, "*batch 1 N D"], draws: Draws) -> Float[Tensor, "*batch T N P"]:
+        """As in `Predictor`; of `draws` only the numbers for other rows are used."""
         Z = self.hidden(X, draws, len(self._hidden))
         return self._mean(Z, covariance(self._last.layer.kernel, self._last.Z_s, Z))
 
-    def rows(self, X: Tensor, draws: Draws) -> tuple[Tensor, Tensor]:
-        """As of `Predictor`."""
+    def rows(
+        self, X: Float[Tensor, "*batch 1 N D"], draws: Draws
+    ) -> tuple[Float[Tensor, "*batch T N P"], Float[Tensor, "*batch T N P"]]:
+        """As in `Predictor`."""
         Z = self.hidden(X, draws, len(self._hidden))
         K = covariance(self._last.layer.kernel, self._last.Z_s, Z)
         explained = explained_variances(self._last.L_inv @ K, self._S)
         return self._mean(Z, K), (self._last.prior_variance(Z).unsqueeze(-1) - explained).clamp_min(0.0)
 
-    def joint(self, X: Tensor, draws: Draws) -> tuple[Tensor, Tensor]:
-        """As of `Predictor`; smooth in the rows where the numbers of `draws` are fixed."""
+    def joint(
+        self, X: Float[Tensor, "*batch 1 N D"], draws: Draws
+    ) -> tuple[Float[Tensor, "*batch T N P"], Float[Tensor, "*batch T P N N"]]:
+        """As in `Predictor`; with fixed random numbers a smooth function of the rows."""
         Z = X
         for given in self._hidden:
-            Z = given.draw_rows_together(Z, draws)
+            Z = given.draw_rows_jointly(Z, draws)
         mean, residual, A_rows = self._last.conditional(Z)
         spread = _split_batches(A_rows.unsqueeze(-3) @ self._factor, Z.unsqueeze(-3))
         return mean, residual.unsqueeze(-3) + spread @ spread.mT
 
-    def hidden(self, X: Tensor, draws: Draws, layer: int) -> Tensor:
-        """As of `Predictor`."""
+    def hidden(self, X: Float[Tensor, "*batch 1 N D"], draws: Draws, layer: int) -> Float[Tensor, "*batch T N D_l"]:
+        """As in `Predictor`."""
         for given in self._hidden[:layer]:
             X = given.draw_rows(X, draws)
         return X
 
-    def _mean(self, Z: Tensor, K: Tensor) -> Tensor:
+    def _mean(self, Z: Rows, K: Float[Tensor, "*#batch #T M N"]) -> Float[Tensor, "*batch T N P"]:
         return self._last.layer.mean(Z) + K.mT @ self._weights
 
 
 class MarginalPredictor:
-    """Eq. (prediction) in marginal coupling: S and every other row are drawn from their own marginals.
+    """Eq. (prediction) in marginal coupling: every row, also of the subset, is drawn from its own marginal.
 
-    Rows that are drawn together are so among themselves, but apart from S, and keep their marginals.
+    In joint predictions the new rows covary among themselves but not with the subset, and keep their marginals.
 
     Parameters
     ----------
@@ -181,31 +188,35 @@ class MarginalPredictor:
         As of `SubsetPredictor`.
     """
 
-    def __init__(self, model: DeepGP, X_s: Tensor, sites: Sites) -> None:
+    def __init__(self, model: DeepGP, X_s: Float[Tensor, "*batch 1 M D"], sites: Sites) -> None:
         self._model, self._X_s, self._sites = model, X_s, sites
         self._last = cast(SubsetLayer, model.last)
 
     @property
     def joint_size(self) -> int:
-        """Every output of every layer has a covariance of its own."""
+        """A covariance for each output of the widest layer."""
         return max(self._model.widths)
 
-    def mean(self, X: Tensor, draws: Draws) -> Tensor:
-        """As of `Predictor`."""
+    def mean(self, X: Float[Tensor, "*batch 1 N D"], draws: Draws) -> Float[Tensor, "*batch T N P"]:
+        """As in `Predictor`."""
         return self.rows(X, draws)[0]
 
-    def rows(self, X: Tensor, draws: Draws) -> tuple[Tensor, Tensor]:
-        """As of `Predictor`."""
+    def rows(
+        self, X: Float[Tensor, "*batch 1 N D"], draws: Draws
+    ) -> tuple[Float[Tensor, "*batch T N P"], Float[Tensor, "*batch T N P"]]:
+        """As in `Predictor`."""
         points, _ = self._model.propagate(Points(self._X_s, X), draws, "marginal")
         return self._last.label_informed(points, *self._sites).rest.rows()
 
-    def joint(self, X: Tensor, draws: Draws) -> tuple[Tensor, Tensor]:
-        """As of `Predictor`."""
+    def joint(
+        self, X: Float[Tensor, "*batch 1 N D"], draws: Draws
+    ) -> tuple[Float[Tensor, "*batch T N P"], Float[Tensor, "*batch T P N N"]]:
+        """As in `Predictor`."""
         points, _ = self._model.propagate(Points(self._X_s, X), draws, ROWS_TOGETHER)
         return self._last.label_informed_joint(points, *self._sites)
 
-    def hidden(self, X: Tensor, draws: Draws, layer: int) -> Tensor:
-        """As of `Predictor`."""
+    def hidden(self, X: Float[Tensor, "*batch 1 N D"], draws: Draws, layer: int) -> Float[Tensor, "*batch T N D_l"]:
+        """As in `Predictor`."""
         points = Points(self._X_s, X)
         for each in self._model.hidden[:layer]:
             points, _ = each.propagate(points, draws, "marginal")
@@ -213,24 +224,25 @@ class MarginalPredictor:
 
 
 class _Kept(NamedTuple):
-    """A predictor and what it was made of: samples, seed and structure; copies of subset, parameters and buffers.
+    """A predictor and what it depends on: number of samples, seed, structure; copies of all values.
 
-    Values are compared: GPyTorch's setters pass by PyTorch's counters of versions.
+    The values are those of the subset, the parameters and the buffers. They are compared, since PyTorch's version
+    counters miss changes by GPyTorch's setters.
     """
 
     predictor: SubsetPredictor
-    description: tuple[Any, ...]
+    description: tuple[int, int, Structure]
     values: list[Tensor]
 
 
-# By model; one that is collected takes its predictor along.
+# By model, for as long as the model exists.
 _KEPT: WeakKeyDictionary[DeepGP, _Kept] = WeakKeyDictionary()
 
 
 def kept_or_drawn(model: DeepGP, X_s: Tensor, sites: Sites, draws: Draws) -> SubsetPredictor:
-    """The predictor of the last call where a new one would be the same, bit for bit; otherwise a new one.
+    """The predictor of the last call, if a new one would be the same bit for bit; otherwise a new one.
 
-    Only with `SharedDraws`, which say by a seed what numbers they give.
+    Predictors are kept only with `SharedDraws`, whose numbers are known by their seed.
     """
     if not isinstance(draws, SharedDraws) or not _can_be_kept(model):
         return SubsetPredictor(model, X_s, sites, draws)
@@ -248,10 +260,10 @@ def kept_or_drawn(model: DeepGP, X_s: Tensor, sites: Sites, draws: Draws) -> Sub
 
 
 def _can_be_kept(model: DeepGP) -> bool:
-    """Whether a change of the model would be seen: not that of any attribute of a user's kernel.
+    """Whether any change of the model would be noticed, which is not so for attributes of a user's kernel.
 
-    Nor has a model in training anything to keep: it changes with every step, and PyTorch may round products of what
-    requires a gradient otherwise.
+    For a model in training nothing is kept: it changes in every step, and where gradients are required PyTorch may
+    round products differently.
     """
     trains = model.training or any(parameter.requires_grad for parameter in model.parameters())
     return not trains and all(is_captureable(layer.kernel) for layer in model.layers)
@@ -264,16 +276,16 @@ def _are_equal(old: list[Tensor], new: list[Tensor]) -> bool:
 
 
 def _with_one_row(Z_s: Tensor) -> Points:
-    """A subset, and a single other row: kernels of users may have no answer for none at all."""
+    """A subset and one other row, since kernels of users may not accept empty inputs."""
     return Points(Z_s, Z_s[..., :1, :])
 
 
-def _stack_batches(Z: Tensor, layout: int) -> Tensor:
-    """Rows of all batches below each other: [*batch, *axes, N, D] -> [*axes, B N, D], the last `layout` axes in all."""
+def _stack_batches(Z: Float[Tensor, "*batch N D_in"], layout: int) -> Float[Tensor, "*layout rows D_in"]:
+    """The rows of all batches as one axis: [*batch, *axes, N, D] -> [*axes, B N, D], which has `layout` axes."""
     return Z.reshape(-1, *Z.shape[-layout:]).movedim(0, -3).flatten(-3, -2)
 
 
-def _split_batches(rows: Tensor, Z: Tensor) -> Tensor:
-    """Undo `_stack_batches`, with the batch and the N rows of Z: [*axes, B N, D] -> [*batch, *axes, N, D]."""
+def _split_batches(rows: Float[Tensor, "*axes rows D"], Z: Tensor) -> Float[Tensor, "*batch N D"]:
+    """The inverse of `_stack_batches` for the batch axes and the N rows of Z."""
     batch = Z.shape[: Z.dim() - rows.dim()]
     return rows.unflatten(-2, (-1, Z.shape[-2])).movedim(-3, 0).reshape(*batch, *rows.shape[:-2], -1, rows.shape[-1])

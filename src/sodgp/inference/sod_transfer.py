@@ -1,12 +1,12 @@
-"""q(F_S) carried over to another subset S' through the conditional p(F_S' | F_S), layer by layer.
+"""Transfer of q(F_S) to another subset S' through the conditional p(F_S' | F_S), layer by layer.
 
-At one pass through the layers with all noise at zero, a hidden layer's q(F_S') is the marginal of q(F_S) p(F_S' | F_S):
+In one pass through the layers without noise, q(F_S') of a hidden layer is the marginal of q(F_S) p(F_S' | F_S):
 
     F_S' = mean(Z_S') + H w + E e,    w ~ q in whitened coordinates,    e ~ N(0, I)
 
-H holds rows of L for rows that stay, which keep their values, and A' = K_S'S L^-T for new ones; E E' is what the
-conditional leaves open at new rows, the jitter of K included. Only the last layer's q_hat holds labels, and those of S'
-are not those of S: there the *posterior* q_hat is carried, and the labels of S' are then divided out of it.
+H has the rows of L for rows that stay, which keep their values, and those of A' = K_S'S L^-T for new rows. E E' is the
+conditional covariance of the new rows, with the jitter of K. In the last layer q_hat contains the labels of S, and S'
+has others: there the *posterior* q_hat is transferred, and the labels of S' are then divided out.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from typing import NamedTuple, cast
 
 import torch
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from sodgp.inference.contract import Parameters, Subset
@@ -26,32 +27,37 @@ from sodgp.linalg.cholesky import cholesky
 from sodgp.model.deep_gp import DeepGP
 
 PRECISION_FLOOR = 1.0
-"""Smallest precision of the last layer's q in any whitened direction: the prior's, below which no optimal q is."""
+"""Smallest precision of the last layer's q in any whitened direction: the prior's, which no optimal q is below."""
 
 
 class Normal(NamedTuple):
-    """N(mean_d, factor_d factor_d') for every output d: mean [D, M, 1] and factor [D, M, K], of any K >= M."""
+    """N(mean_d, factor_d factor_d') for every output d, with factors of any K >= M columns."""
 
-    mean: Tensor
-    factor: Tensor
+    mean: Float[Tensor, "D M 1"]
+    factor: Float[Tensor, "D M K"]
 
 
 @torch.no_grad()
 def carried(
-    model: DeepGP, old: Subset, new: Subset, kept: Tensor, v_old: Tensor, v_new: Tensor
+    model: DeepGP,
+    old: Subset,
+    new: Subset,
+    kept: Int[Tensor, " M_new"],
+    v_old: Float[Tensor, "#M_old P"],
+    v_new: Float[Tensor, "#M_new P"],
 ) -> dict[str, Parameters]:
-    """Parameters of q for the subset `new` that say what the model says now, in each of several variants.
+    """Candidates for the parameters of q on the subset `new` with the same predictions as the model, by name.
 
-    Where every row stays and none is added, q itself is carried, which is exact (``"reordered"``). Otherwise variants
-    differ in the last layer, where no q may exist whose q_hat is the carried posterior: a posterior that is wider at a
-    new row than that row's own label allows cannot hold the label. ``"divided"`` keeps the posterior's mean, and the
-    precision of q is lifted to the prior's where the division leaves less; ``"pulled"`` does the same, but lets such
-    directions follow the new labels: the mean of q is the posterior's there.
+    If `new` has the same rows, q itself is transferred, which is exact (``"reordered"``). Otherwise the candidates
+    differ in the last layer, where there may be no q whose q_hat is the transferred posterior: at a new row the
+    posterior can be wider than the label of that row allows. ``"divided"`` keeps the posterior's mean, and raises the
+    precision of q to the prior's where the division leaves less. ``"pulled"`` does the same, but in such directions the
+    mean of q is that of the posterior, and q_hat follows the new labels.
 
     Parameters
     ----------
     model : DeepGP
-        One model, without replicates.
+        Without replicates.
     old, new : Subset
         Of any sizes.
     kept : Tensor of shape [M'], int64
@@ -76,15 +82,21 @@ def carried(
 
 
 class _Move:
-    """One layer at the inputs Z_s [M, D] of the old subset and Z_n [M', D] of the new one.
+    """One layer at the inputs of the old subset and of the new one.
 
     Distributions are those of w = L^-1 (F_S - mean(Z_S)) for the old subset, and of F_S' - mean(Z_S') for the new one.
-    Matrices of the kernel are [M, M], or [D, M, M] where every output has a kernel of its own.
+    Kernel matrices are [M, M], or [D, M, M] where every output has its own kernel.
     """
 
-    def __init__(self, layer: SubsetLayer, Z_s: Tensor, Z_n: Tensor, kept: Tensor) -> None:
+    def __init__(
+        self,
+        layer: SubsetLayer,
+        Z_s: Float[Tensor, "M_old D_in"],
+        Z_n: Float[Tensor, "M_new D_in"],
+        kept: Int[Tensor, " M_new"],
+    ) -> None:
         self.layer = layer
-        # One pass, without noise: the sample axis has size one.
+        # One pass without noise, so that the sample axis has size 1.
         self.points = Points(*(layer.to_kernel_layout(Z.unsqueeze(0)) for Z in (Z_s, Z_n)))
         self.cond = layer.condition(self.points)
         self.mean_s, self.mean_n = _outputs(layer.mean(Z_s)), _outputs(layer.mean(Z_n))
@@ -93,7 +105,7 @@ class _Move:
         self.L_n = cholesky(K_n, layer.jitter, layer=layer.index)
         self.H = torch.where((kept >= 0)[:, None], self.L[..., kept.clamp_min(0), :], A.mT)
         fresh = (kept < 0).nonzero().ravel()
-        # K_S'S' with its jitter: given F_S, a row that is new has a nugget of its own.
+        # K_S'S' with its jitter, which every new row has also given F_S.
         L_fresh, A_fresh = self.L_n[..., fresh, :], A[..., fresh]
         values, vectors = torch.linalg.eigh(L_fresh @ L_fresh.mT - A_fresh.mT @ A_fresh)
         self.E = torch.zeros_like(self.L_n)
@@ -105,8 +117,8 @@ class _Move:
         w = self.layer.family.in_w(m, C, self.cond, self.layer.prior_mean(self.points.subset))
         return self._by_output(w)
 
-    def with_labels(self, y: Tensor, v: Tensor) -> Normal:
-        """q_hat over w, for labels y [M, P] with noise variances v [M or 1, P]."""
+    def with_labels(self, y: Float[Tensor, "M P"], v: Float[Tensor, "#M P"]) -> Normal:
+        """The layer's q_hat over w, for labels y with noise variances v."""
         _, q_hat, _ = self.layer.conditioned_on_labels(self.points, y.unsqueeze(0), v.unsqueeze(0))
         return self._by_output(q_hat.w)
 
@@ -116,53 +128,53 @@ class _Move:
         return Normal(_outputs(columns), w.factor.reshape(-1, size, size))
 
     def over_new(self, w: Normal) -> Normal:
-        """The distribution of F_S' - mean(Z_S')."""
+        """The distribution of F_S' - mean(Z_S') given that of w."""
         spread = self.H @ w.factor
         return Normal(self.H @ w.mean, torch.cat([spread, self.E.expand(len(spread), -1, -1)], -1))
 
-    def without_labels(self, q_new: Normal, y: Tensor, v: Tensor) -> Iterator[tuple[str, Normal]]:
-        """Variants of q whose q_hat with the labels y [M, P] is `q_new`, or near it.
+    def without_labels(
+        self, q_new: Normal, y: Float[Tensor, "M P"], v: Float[Tensor, "#M P"]
+    ) -> Iterator[tuple[str, Normal]]:
+        """Candidates for q whose q_hat with the labels y is `q_new`, or close to it.
 
-        In whitened coordinates the precision of q is that of `q_new` less L'V^-1 L. Where its eigenvalues are too small
-        they are lifted to the floor.
+        In whitened coordinates the precision of q is that of `q_new` minus L'V^-1 L. Eigenvalues below the floor are
+        raised to it.
         """
         v = _outputs(v)
         mu, T_inv = _solve(self.L_n, q_new.mean), _inverse(_triangular(_solve(self.L_n, q_new.factor)))
         values, U = torch.linalg.eigh(T_inv.mT @ T_inv - (self.L_n / v).mT @ self.L_n)
         lifted = values.clamp_min(PRECISION_FLOOR)
         root = U / lifted.sqrt().unsqueeze(-2)
-        # q_hat keeps the mean mu if the mean of q steps back from the labels by as much as they pull.
+        # The mean of q_hat is mu if the mean of q is moved away from the labels by as much as they move q_hat.
         step = root.mT @ (self.L_n.mT @ ((self.L_n @ mu + self.mean_n - _outputs(y)) / v))
         pulled = torch.where((values < PRECISION_FLOOR).unsqueeze(-1), 0.0, step)
         for name, shift in (("divided", step), ("pulled", pulled)):
             yield name, Normal(self.L_n @ (mu + root @ shift), self.L_n @ root)
 
-    def parameters(self, q_new: Normal) -> tuple[Tensor, Tensor]:
-        """``q_mean`` and ``q_factor`` of the layer's family for the distribution of F_S' - mean(Z_S')."""
+    def parameters(self, q_new: Normal) -> tuple[Float[Tensor, "M D"], Float[Tensor, "D M M"]]:
+        """``q_mean`` and ``q_factor`` in the layer's family for a distribution of F_S' - mean(Z_S')."""
         if self.layer.parameterization == "whitened":
             return _columns(_solve(self.L_n, q_new.mean)), _triangular(_solve(self.L_n, q_new.factor))
         return _columns(self.mean_n + q_new.mean), _triangular(q_new.factor)
 
 
-def _solve(L: Tensor, right: Tensor) -> Tensor:
+def _solve(L: Float[Tensor, "*#D M M"], right: Float[Tensor, "*#D M K"]) -> Float[Tensor, "*D M K"]:
     return torch.linalg.solve_triangular(L, right, upper=False)
 
 
-def _inverse(L: Tensor) -> Tensor:
+def _inverse(L: Float[Tensor, "*D M M"]) -> Float[Tensor, "*D M M"]:
     return _solve(L, torch.eye(L.shape[-1], dtype=L.dtype, device=L.device).expand_as(L))
 
 
-def _triangular(factor: Tensor) -> Tensor:
-    """The lower-triangular C [D, M, M], its diagonal positive, with C C' = factor factor', which is never formed."""
+def _triangular(factor: Float[Tensor, "D M K"]) -> Float[Tensor, "D M M"]:
+    """The lower-triangular C with positive diagonal and C C' = factor factor', without forming that product."""
     C = torch.linalg.qr(factor.mT, mode="r").R.mT
     return C * torch.where(C.diagonal(dim1=-2, dim2=-1) < 0, -1.0, 1.0).unsqueeze(-2)
 
 
-def _outputs(columns: Tensor) -> Tensor:
-    """[M, P] as [P, M, 1]."""
+def _outputs(columns: Float[Tensor, "M P"]) -> Float[Tensor, "P M 1"]:
     return columns.mT.unsqueeze(-1)
 
 
-def _columns(outputs: Tensor) -> Tensor:
-    """[P, M, 1] as [M, P]."""
+def _columns(outputs: Float[Tensor, "P M 1"]) -> Float[Tensor, "M P"]:
     return outputs.squeeze(-1).mT

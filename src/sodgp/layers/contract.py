@@ -1,4 +1,4 @@
-"""What a model asks of a layer, and what goes from one layer to the next."""
+"""The protocol of a GP layer, and the points that one layer passes to the next."""
 
 from __future__ import annotations
 
@@ -16,7 +16,12 @@ __all__ = ["Layer", "Points"]
 
 
 class Points(NamedTuple):
-    """Layer inputs of the subset and of the other rows, [..., T, M, D] and [..., T, B, D]; T is 1 in layer 1.
+    """Inputs of a layer at the subset and at the other rows; T is 1 in the first layer.
+
+    Attributes
+    ----------
+    subset : Tensor of shape [..., T, M, D]
+    rest : Tensor of shape [..., T, B, D]
 
     Examples
     --------
@@ -31,13 +36,23 @@ class Points(NamedTuple):
 
 @runtime_checkable
 class Layer(Protocol):
-    """A GP layer, of whatever kind: a kernel, a mean function, and q over M function values.
+    """A GP layer as a model sees it: a kernel, a mean function, and q over M function values.
+
+    A new kind of layer is a `torch.nn.Module` with these members, like those in `sodgp.layers.subset` and
+    `sodgp.layers.inducing`.
 
     Attributes
     ----------
     index : int
-        Position in the stack, from 1.
+        Position in the stack, from 1, for error messages.
+    kernel : gpytorch.kernels.Kernel
+        Shared by all outputs, or a batch of one for each output.
+    mean : HiddenMean
+        Prior mean of the outputs.
+    jitter : Jitter
+        Added to kernel matrices before they are factorised.
     q_mean : Parameter of shape [*replicates, M, D]
+        Mean of q.
     """
 
     index: int
@@ -48,18 +63,35 @@ class Layer(Protocol):
 
     @property
     def n_parameters(self) -> int:
-        """Trained numbers of one replicate."""
+        """How many numbers one replicate trains."""
         ...
 
     @property
     def has_kernel_per_output(self) -> bool:
-        """Whether every output has a kernel of its own."""
+        """Whether every output has its own kernel, instead of one for all."""
         ...
 
     def get_parameter(self, target: str) -> nn.Parameter:
-        """A parameter by its name, such as ``"q_factor"``; as of `torch.nn.Module`."""
+        """A parameter by its name, such as ``"q_factor"``, as in `torch.nn.Module`."""
         ...
 
     def propagate(self, points: Points, draws: Draws, coupling: str) -> tuple[Points, Float[Tensor, "*batch T"]]:
-        """Draw the next layer's inputs, and give the KL divergence of q from the prior for every sample."""
+        """Draw the next layer's inputs and compute the KL divergence of q from the prior.
+
+        Parameters
+        ----------
+        points : Points
+            Inputs of this layer.
+        draws : Draws
+            The only source of random numbers.
+        coupling : str
+            How rows are drawn: each from its own marginal, or jointly. A layer says which names it knows.
+
+        Returns
+        -------
+        points : Points
+            Inputs of the next layer, with T samples.
+        kl : Tensor of shape [..., T] or [..., 1]
+            Summed over outputs; one value where it does not depend on the sample.
+        """
         ...

@@ -1,17 +1,17 @@
 """The two families of q(F_S): the paper's, and the whitened one.
 
-Both answer the same questions about one layer, in the coordinates w = L^-1 (F_S - mean(Z_S)), in which the prior is
-N(0, I) and the conditional of another row n is N(mean(z_n) + A_n' w, V_n).
+Both have the same methods, in the coordinates w = L^-1 (F_S - mean(Z_S)), in which the prior is N(0, I) and the
+conditional of another row n is N(mean(z_n) + A_n' w, V_n).
 
 ========  ==============================================  ==========================================
 name      q                                               prior in the KL
 ========  ==============================================  ==========================================
-paper     F_S,d ~ N(m_d, C_d C_d'), whatever Z_S          N(mean(Z_S), K_SS)
+paper     F_S,d ~ N(m_d, C_d C_d') for every Z_S          N(mean(Z_S), K_SS)
 whitened  F_S = mean(Z_S) + L u, u_d ~ N(m_d, C_d C_d')   N(0, I) for u
 ========  ==============================================  ==========================================
 
-Axes: replicates R..., Monte Carlo samples T (or 1 where nothing depends on the sample), rows, outputs D. Factors carry
-their output before the matrix: [R..., T, D, M, M].
+Axes are replicates, Monte Carlo samples T (1 where nothing depends on the sample), rows, outputs D. Factors have the
+outputs in front of the matrix: [*replicates, T, D, M, M].
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from __future__ import annotations
 from typing import NamedTuple, Protocol, cast, runtime_checkable
 
 import torch
+from jaxtyping import Float
 from torch import Tensor, nn
 
 from sodgp.layers.prior import Conditional
@@ -26,6 +27,14 @@ from sodgp.linalg.cholesky import Factor, Jitter, factorise, log_diagonal
 from sodgp.linalg.products import Gram
 
 __all__ = ["FAMILIES", "Family", "Gaussian", "LabelInformed", "PaperFamily", "WhitenedFamily"]
+
+# Arguments of every method of a family: m and C of q, mean(Z_S), standard normal numbers or draws, labels and noise.
+Mean = Float[Tensor, "*#batch 1 M D"]
+Root = Float[Tensor, "*#batch 1 D M M"]
+MeanOfS = Float[Tensor, "*#batch #T M D"]
+Columns = Float[Tensor, "*#batch T M D"]
+Labels = Float[Tensor, "*#batch 1 M D"]
+LabelNoise = Float[Tensor, "*#batch 1 #M D"]
 
 
 class Gaussian(NamedTuple):
@@ -42,17 +51,17 @@ class Gaussian(NamedTuple):
     torch.Size([1, 3, 2])
     """
 
-    mean: Tensor
-    factor: Tensor
+    mean: Float[Tensor, "*batch T M D"]
+    factor: Float[Tensor, "*batch T D M M"]
 
     @property
-    def variance(self) -> Tensor:
-        """Marginal variances, of shape [..., T, M, D]."""
+    def variance(self) -> Float[Tensor, "*batch T M D"]:
+        """Marginal variances."""
         return self.factor.square().sum(-1).mT
 
 
 def trained_numbers(layer: nn.Module) -> int:
-    """Trained numbers of one replicate of a layer with `q_mean`; of `q_factor` only the lower triangle counts."""
+    """How many numbers one replicate of a layer trains; of `q_factor` only the lower triangle counts."""
     numbers = dict(layer.named_parameters())
     size, width = cast(Tensor, layer.q_mean).shape[-2:]
     replicates = cast(Tensor, layer.q_mean)[..., 0, 0].numel()
@@ -61,7 +70,7 @@ def trained_numbers(layer: nn.Module) -> int:
 
 
 class LabelInformed(NamedTuple):
-    """q_hat(F_S) = N(y_S; F_S, diag(v)) q(F_S) / Zcal, normalised for each Z_S.
+    """The label-informed q_hat(F_S) = N(y_S; F_S, diag(v)) q(F_S) / normaliser, normalised for each Z_S.
 
     Attributes
     ----------
@@ -85,59 +94,57 @@ class LabelInformed(NamedTuple):
     >>> X = torch.linspace(-1, 1, 4, dtype=torch.float64)[None, :, None]
     >>> cond = condition(make_kernel("rbf", 1), X, X, Jitter())
     >>> m, C = torch.zeros(1, 4, 1, dtype=torch.float64), torch.eye(4, dtype=torch.float64)[None, None]
-    >>> q_hat = WhitenedFamily().label_informed(m, C, cond, 0.0 * X, X, torch.ones(1, 1, dtype=torch.float64))
+    >>> q_hat = WhitenedFamily().label_informed(m, C, cond, 0.0 * X, X, torch.ones(1, 1, 1, dtype=torch.float64))
     >>> q_hat.mean.shape, q_hat.kl.shape
     (torch.Size([1, 4, 1]), torch.Size([1]))
     """
 
     w: Gaussian
-    mean: Tensor
-    image: Tensor
+    mean: Float[Tensor, "*batch T M P"]
+    image: Float[Tensor, "*batch T P M M"]
     Q: Factor
-    relative_variance: Tensor
-    kl: Tensor
+    relative_variance: Float[Tensor, "*batch T P"]
+    kl: Float[Tensor, "*batch T"]
 
     @property
     def f(self) -> Gaussian:
-        """The law of F_S itself, with its whole covariance: N(mean, image Q^-1 image')."""
+        """The distribution of F_S itself, N(mean, image Q^-1 image')."""
         return Gaussian(self.mean, self.Q.solve(self.image.mT).mT)
 
 
 @runtime_checkable
 class Family(Protocol):
-    """What a layer asks of its family of q(F_S); m is [..., 1, M, D] and C lower triangular [..., 1, D, M, M].
+    """A family of q(F_S), as a layer uses it.
 
-    Examples
-    --------
-    >>> all(isinstance(family, Family) for family in FAMILIES.values())
-    True
+    All methods take the trained mean m and lower-triangular factor C, the layer's conditional given the subset's inputs
+    Z_S, and mean(Z_S). A new family is a class with these methods and a line in `FAMILIES`.
     """
 
-    def draw(self, m: Tensor, C: Tensor, cond: Conditional, mean_s: Tensor, noise: Tensor) -> tuple[Tensor, Tensor]:
-        """A draw of (F_S, w) from standard normal `noise`, each of shape [..., T, M, D]."""
+    def draw(self, m: Mean, C: Root, cond: Conditional, mean_s: MeanOfS, noise: Columns) -> tuple[Columns, Columns]:
+        """A draw of (F_S, w) from standard normal numbers."""
         ...
 
-    def in_f(self, m: Tensor, C: Tensor, cond: Conditional, mean_s: Tensor) -> Gaussian:
-        """The distribution q over F_S."""
+    def in_f(self, m: Mean, C: Root, cond: Conditional, mean_s: MeanOfS) -> Gaussian:
+        """The distribution of F_S under q."""
         ...
 
-    def in_w(self, m: Tensor, C: Tensor, cond: Conditional, mean_s: Tensor) -> Gaussian:
-        """The same distribution over w."""
+    def in_w(self, m: Mean, C: Root, cond: Conditional, mean_s: MeanOfS) -> Gaussian:
+        """The distribution of w = L^-1 (F_S - mean(Z_S)) under q."""
         ...
 
-    def kl(self, m: Tensor, C: Tensor, cond: Conditional, mean_s: Tensor) -> Tensor:
-        """KL(q(F_S) || p(F_S | Z_S)) summed over outputs, of shape [..., T] or [..., 1]."""
+    def kl(self, m: Mean, C: Root, cond: Conditional, mean_s: MeanOfS) -> Float[Tensor, "*#batch #T"]:
+        """KL(q(F_S) || p(F_S | Z_S)) summed over outputs; T is 1 where it does not depend on the sample."""
         ...
 
     def label_informed(
-        self, m: Tensor, C: Tensor, cond: Conditional, mean_s: Tensor, y_s: Tensor, v: Tensor
+        self, m: Mean, C: Root, cond: Conditional, mean_s: MeanOfS, y_s: Labels, v: LabelNoise
     ) -> LabelInformed:
-        """Condition q on the labels y_s [..., 1, M, D] with noise variance v [..., 1, 1 or M, D]."""
+        """The distribution q conditioned on labels y_s with noise variance v, one for all rows or one for each."""
         ...
 
 
 class WhitenedFamily:
-    """F_S = mean(Z_S) + L u: keeps the dependence of F_S on Z_S that the paper's family cuts.
+    """The whitened family, F_S = mean(Z_S) + L u: F_S depends on Z_S as under the prior.
 
     Examples
     --------
@@ -150,25 +157,25 @@ class WhitenedFamily:
     0.0
     """
 
-    def draw(self, m: Tensor, C: Tensor, cond: Conditional, mean_s: Tensor, noise: Tensor) -> tuple[Tensor, Tensor]:
+    def draw(self, m: Mean, C: Root, cond: Conditional, mean_s: MeanOfS, noise: Columns) -> tuple[Columns, Columns]:
         """F_S = mean(Z_S) + L u and w = u, with u = m + C noise."""
         u = m + _times(C, noise)
         return mean_s + cond.factor.times(u), u
 
-    def in_f(self, m: Tensor, C: Tensor, cond: Conditional, mean_s: Tensor) -> Gaussian:
+    def in_f(self, m: Mean, C: Root, cond: Conditional, mean_s: MeanOfS) -> Gaussian:
         """N(mean(Z_S) + L m, L C C' L')."""
         return Gaussian(mean_s + cond.factor.times(m), cond.factor.over_outputs().times(C))
 
-    def in_w(self, m: Tensor, C: Tensor, cond: Conditional, mean_s: Tensor) -> Gaussian:
+    def in_w(self, m: Mean, C: Root, cond: Conditional, mean_s: MeanOfS) -> Gaussian:
         """N(m, C C')."""
         return Gaussian(m, C)
 
-    def kl(self, m: Tensor, C: Tensor, cond: Conditional, mean_s: Tensor) -> Tensor:
-        """KL(N(m, C C') || N(0, I)): neither K nor the sample enters."""
+    def kl(self, m: Mean, C: Root, cond: Conditional, mean_s: MeanOfS) -> Float[Tensor, "*#batch #T"]:
+        """KL(N(m, C C') || N(0, I)), which depends neither on K nor on the sample."""
         return kl_to_standard_normal(Gaussian(m, C), log_diagonal(C).sum(-1))
 
     def label_informed(
-        self, m: Tensor, C: Tensor, cond: Conditional, mean_s: Tensor, y_s: Tensor, v: Tensor
+        self, m: Mean, C: Root, cond: Conditional, mean_s: MeanOfS, y_s: Labels, v: LabelNoise
     ) -> LabelInformed:
         """Q = I + C'L'LC/v, C_hat = C L_Q^-T, m_hat = m + C_hat C_hat' L' (y_S - mean(Z_S) - L m)/v, per sample."""
         image = cond.factor.over_outputs().times(C)
@@ -182,7 +189,7 @@ class WhitenedFamily:
 
 
 class PaperFamily:
-    """F_S,d ~ N(m_d, C_d C_d') with m absolute and independent of Z_S.
+    """The paper's family, F_S,d ~ N(m_d, C_d C_d'), in which F_S does not depend on Z_S.
 
     Examples
     --------
@@ -195,23 +202,24 @@ class PaperFamily:
     True
     """
 
-    def draw(self, m: Tensor, C: Tensor, cond: Conditional, mean_s: Tensor, noise: Tensor) -> tuple[Tensor, Tensor]:
+    def draw(self, m: Mean, C: Root, cond: Conditional, mean_s: MeanOfS, noise: Columns) -> tuple[Columns, Columns]:
         """F_S = m + C noise and w = L^-1 (F_S - mean(Z_S))."""
         f_s = m + _times(C, noise)
         return f_s, cond.factor.solve(f_s - mean_s)
 
-    def in_f(self, m: Tensor, C: Tensor, cond: Conditional, mean_s: Tensor) -> Gaussian:
+    def in_f(self, m: Mean, C: Root, cond: Conditional, mean_s: MeanOfS) -> Gaussian:
         """N(m, C C')."""
         return Gaussian(m, C)
 
-    def in_w(self, m: Tensor, C: Tensor, cond: Conditional, mean_s: Tensor) -> Gaussian:
+    def in_w(self, m: Mean, C: Root, cond: Conditional, mean_s: MeanOfS) -> Gaussian:
         """N(L^-1 (m - mean(Z_S)), L^-1 C C' L^-T)."""
         return Gaussian(cond.factor.solve(m - mean_s), cond.factor.over_outputs().solve(C))
 
-    def kl(self, m: Tensor, C: Tensor, cond: Conditional, mean_s: Tensor) -> Tensor:
-        """KL(N(m, C C') || N(mean(Z_S), K_SS)); one pooled trace for all outputs of the layer.
+    def kl(self, m: Mean, C: Root, cond: Conditional, mean_s: MeanOfS) -> Float[Tensor, "*#batch #T"]:
+        """KL(N(m, C C') || N(mean(Z_S), K_SS)).
 
-        sum_d tr(K^-1 C_d C_d') = tr(K^-1 Sbar) with Sbar = sum_d C_d C_d' formed once, not for each sample.
+        The traces of all outputs are one: sum_d tr(K^-1 C_d C_d') = tr(K^-1 sum_d C_d C_d'), with a sum that is formed
+        once for all samples.
         """
         n_rows, n_outputs = m.shape[-2:]
         pooled = (C @ C.mT).sum(-3)
@@ -221,9 +229,9 @@ class PaperFamily:
         return 0.5 * (trace + distance - n_rows * n_outputs) + log_det
 
     def label_informed(
-        self, m: Tensor, C: Tensor, cond: Conditional, mean_s: Tensor, y_s: Tensor, v: Tensor
+        self, m: Mean, C: Root, cond: Conditional, mean_s: MeanOfS, y_s: Labels, v: LabelNoise
     ) -> LabelInformed:
-        """Q = I + C'C/v, C_hat = C L_Q^-T, m_hat = m + C_hat C_hat' (y_S - m)/v: Sigma is never inverted."""
+        """Q = I + C'C/v, C_hat = C L_Q^-T, m_hat = m + C_hat C_hat' (y_S - m)/v, without an inverse of Sigma."""
         Q = _absorb_labels(C, v)
         C_hat = Q.solve(C.mT).mT
         m_hat = m + _gram_times(C_hat, (y_s - m) / v)
@@ -236,18 +244,18 @@ class PaperFamily:
 FAMILIES: dict[str, Family] = {"whitened": WhitenedFamily(), "paper": PaperFamily()}
 
 
-def _times(C: Tensor, noise: Tensor) -> Tensor:
-    """C_d noise_d for every sample, [..., 1, D, M, M] by [..., T, M, D]; the samples ride as columns of one product."""
+def _times(C: Root, noise: Columns) -> Columns:
+    """C_d noise_d for every sample; the samples are columns of one product."""
     return (C.squeeze(-4) @ noise.transpose(-1, -3)).transpose(-1, -3)
 
 
-def _gram_times(C: Tensor, x: Tensor) -> Tensor:
-    """C_d C_d' x_d for factors [..., D, M, M] and columns [..., M, D]."""
+def _gram_times(C: Float[Tensor, "*#batch D M M"], x: Float[Tensor, "*#batch M D"]) -> Float[Tensor, "*#batch M D"]:
+    """C_d C_d' x_d for every output d."""
     columns = x.mT.unsqueeze(-1)
     return (C @ (C.mT @ columns)).squeeze(-1).mT
 
 
-def _absorb_labels(image: Tensor, v: Tensor) -> Factor:
+def _absorb_labels(image: Float[Tensor, "*#batch T D M M"], v: LabelNoise) -> Factor:
     """The factor of Q = I + image' diag(1/v) image, where image is the factor of q over F_S."""
     eye = torch.eye(image.shape[-1], dtype=image.dtype, device=image.device)
     by_output = v.mT.unsqueeze(-1)  # [..., 1, P, 1 or M, 1]
@@ -256,13 +264,13 @@ def _absorb_labels(image: Tensor, v: Tensor) -> Factor:
     return factorise(eye + gram, Jitter(0.0), what="Q of q_hat")
 
 
-def _relative_variance(Q: Factor) -> Tensor:
-    """Trace of diag(1/v) image Q^-1 image' = tr(Q^-1 (Q - I)) = M - tr Q^-1, [..., T, P]."""
+def _relative_variance(Q: Factor) -> Float[Tensor, "*batch T D"]:
+    """Trace of diag(1/v) image Q^-1 image' = tr(Q^-1 (Q - I)) = M - tr Q^-1."""
     return Q.E.shape[-1] - Q.inverse_norm()
 
 
-def kl_to_standard_normal(q: Gaussian, log_det: Tensor) -> Tensor:
-    """KL to N(0, I) summed over outputs; `log_det` = half log determinant of the covariance, summed over outputs."""
+def kl_to_standard_normal(q: Gaussian, log_det: Float[Tensor, "*#batch"]) -> Float[Tensor, "*#batch"]:
+    """KL(q || N(0, I)) summed over outputs; `log_det` is half the log determinant of q's covariance, also summed."""
     n_rows, n_outputs = q.mean.shape[-2:]
     trace = q.factor.square().sum((-3, -2, -1))
     return 0.5 * (trace + q.mean.square().sum((-2, -1)) - n_rows * n_outputs) - log_det

@@ -1,9 +1,10 @@
-"""Variances that stay above a floor."""
+"""Parameters for variances that stay above a floor."""
 
 from __future__ import annotations
 
 from gpytorch import Module
 from gpytorch.constraints import GreaterThan
+from jaxtyping import Float
 from torch import Tensor, nn
 
 NOISE_FLOOR = 1e-6
@@ -11,12 +12,12 @@ NOISE_FLOOR = 1e-6
 
 
 def above(floor: float) -> GreaterThan:
-    """A constraint whose numbers are in single precision, whatever PyTorch's default is when the model is built."""
+    """A lower bound as a constraint; its buffers are in single precision whatever PyTorch's default type is."""
     return GreaterThan(floor).float()
 
 
-def register_floored(module: Module, name: str, start: Tensor) -> None:
-    """Register the parameter `name` and its constraint: a variance of at least `NOISE_FLOOR` that begins at `start`.
+def register_floored(module: Module, name: str, start: Float[Tensor, "*shape"]) -> None:
+    """Register a variance of at least `NOISE_FLOOR` that starts at `start`: the raw parameter and its constraint.
 
     Examples
     --------

@@ -1,7 +1,7 @@
-"""One GP layer conditioned on inducing points of its own (DSVI, SGHMC, mean-field).
+"""One GP layer with inducing points (DSVI, SGHMC, mean-field).
 
-The layer owns M inducing inputs and the law of the function values there, whitened: U = mean(Z) + L u. The layer noise
-sits inside the kernel, so what is propagated is f itself and no Z exists (Appendix A).
+The layer owns M inducing inputs and the distribution of the function values there, whitened: U = mean(Z) + L u. The
+noise of the layer is part of the kernel, so that f itself is the next layer's input (Appendix A).
 """
 
 from __future__ import annotations
@@ -11,24 +11,27 @@ from typing import NamedTuple
 import gpytorch
 import torch
 from gpytorch.kernels import Kernel
+from jaxtyping import Float
 from torch import Tensor, nn
 
 from sodgp.kernels.dense import covariance
 from sodgp.layers.contract import Points
 from sodgp.layers.families import Gaussian, kl_to_standard_normal, trained_numbers
 from sodgp.layers.floors import register_floored
-from sodgp.layers.prior import Conditional, HiddenMean, condition
-from sodgp.linalg.cholesky import Jitter, draw_root, log_diagonal
+from sodgp.layers.prior import Conditional, HiddenMean, condition, correlated
+from sodgp.linalg.cholesky import Jitter, log_diagonal
 from sodgp.linalg.draws import Draws
 from sodgp.linalg.products import OutputVariances
 
 __all__ = ["InducingLayer", "InducingMarginals", "Moments"]
 
-_NO_REPLICATES = torch.Size()
+# Rows at the inputs of a layer, and the whitened inducing outputs u that a sampler has drawn.
+Rows = Float[Tensor, "*#batch #T B D_in"]
+Sampled = Float[Tensor, "*#batch #T M D"]
 
 
 class Moments(NamedTuple):
-    """Marginal mean and variance of f at every row and output, [..., T, B, D].
+    """Marginal means and variances at every row and output, [..., T, B, D].
 
     Examples
     --------
@@ -36,8 +39,8 @@ class Moments(NamedTuple):
     torch.Size([10, 5, 1])
     """
 
-    mean: Tensor
-    variance: Tensor
+    mean: Float[Tensor, "*batch T B D"]
+    variance: Float[Tensor, "*batch #T #B D"]
 
 
 class InducingLayer(gpytorch.Module):
@@ -52,11 +55,11 @@ class InducingLayer(gpytorch.Module):
     width : int
         Outputs D of the layer.
     learn_inducing_inputs : bool
-        False keeps them where they start (DSVI*).
+        False keeps their initial values (DSVI*).
     nugget : float or None
-        Start of the noise variance inside the kernel; None for none.
+        Initial noise variance inside the kernel; None for no noise.
     factor_scale : float or None
-        q starts with covariance factor ``factor_scale * I``; None holds u as a point (SGHMC samples it).
+        The covariance factor of q starts as ``factor_scale * I``; with None u is a point (SGHMC samples it).
     jitter : Jitter
     index : int
         Position in the stack, from 1, for error messages.
@@ -79,7 +82,7 @@ class InducingLayer(gpytorch.Module):
         self,
         kernel: Kernel,
         mean: HiddenMean,
-        inducing_inputs: Tensor,
+        inducing_inputs: Float[Tensor, "*replicates M D_in"],
         *,
         width: int,
         learn_inducing_inputs: bool = True,
@@ -87,7 +90,7 @@ class InducingLayer(gpytorch.Module):
         factor_scale: float | None = 1.0,
         jitter: Jitter | None = None,
         index: int = 1,
-        replicates: torch.Size = _NO_REPLICATES,
+        replicates: torch.Size = torch.Size(),
     ) -> None:
         super().__init__()
         self.kernel = kernel
@@ -114,23 +117,25 @@ class InducingLayer(gpytorch.Module):
         return False
 
     @property
-    def noise_variance(self) -> Tensor | None:
-        """Noise variance inside the kernel, of shape [*replicates]; None for none."""
+    def noise_variance(self) -> Float[Tensor, "*replicates"] | None:
+        """Noise variance inside the kernel; None for no noise."""
         return self.raw_noise_constraint.transform(self.raw_noise) if self.has_noise else None
 
     @property
     def n_parameters(self) -> int:
-        """Trained numbers of one replicate; of a covariance factor only the lower triangle counts."""
+        """How many numbers one replicate trains; of a covariance factor only the lower triangle counts."""
         return trained_numbers(self)
 
-    def variational_parameters(self) -> tuple[Tensor, Tensor | None]:
-        """Mean [..., 1, M, D] and lower-triangular factor [..., 1, D, M, M] of u; None for a point."""
+    def variational_parameters(
+        self,
+    ) -> tuple[Float[Tensor, "*replicates 1 M D"], Float[Tensor, "*replicates 1 D M M"] | None]:
+        """Mean and lower-triangular factor of u, with the sample axis in place; no factor for a point."""
         return self.q_mean.unsqueeze(-3), None if self.is_point else self.q_factor.tril().unsqueeze(-4)
 
-    def condition(self, Z_b: Tensor) -> Conditional:
-        """Condition on the inducing inputs and look at rows [..., T, B, D_in].
+    def condition(self, Z_b: Rows) -> Conditional:
+        """The conditional at rows Z_b given the values at the inducing inputs.
 
-        The inducing inputs are the same for every Monte Carlo sample, so all T B rows are the columns of one product.
+        The inducing inputs are the same for every Monte Carlo sample, so that all T B rows are columns of one product.
         """
         samples, rows = Z_b.shape[-3:-1]
         flat = Z_b.reshape(*Z_b.shape[:-3], 1, samples * rows, Z_b.shape[-1])
@@ -139,10 +144,10 @@ class InducingLayer(gpytorch.Module):
         Z = self.inducing_inputs.unsqueeze(-3)
         return condition(self.kernel, Z, flat, self.jitter, layer=self.index, nugget=nugget)
 
-    def marginals(self, Z_b: Tensor, u: Tensor | None = None) -> Moments:
-        """q(f) at rows [..., T, B, D_in]: mean(z) + A' m and V + |C_d' A|^2.
+    def marginals(self, Z_b: Rows, u: Sampled | None = None) -> Moments:
+        """Moments of q(f) at rows Z_b, mean(z) + A' m and V + |C_d' A|^2.
 
-        Given u [..., T, M, D], one for each sample, p(f | u) instead: mean(z) + A' u and V.
+        With u, one for each sample, the moments of p(f | u) instead: mean(z) + A' u and V.
         """
         samples, rows = Z_b.shape[-3:-1]
         cond = self.condition(Z_b)
@@ -157,10 +162,10 @@ class InducingLayer(gpytorch.Module):
             variance = variance + OutputVariances.apply(cond.A, C)
         return Moments(self.mean(Z_b) + mean, variance.unflatten(-2, (samples, rows)).squeeze(-4))
 
-    def totals(self, Z_b: Tensor) -> Moments:
+    def totals(self, Z_b: Rows) -> Moments:
         """Means of q(f) as in `marginals`, and variances summed over rows and averaged over samples, [..., 1, 1, D].
 
-        What a Gaussian bound needs of the last layer, for less: no covariance of q meets the batch.
+        All that a Gaussian bound needs of the last layer, without a product of q's covariance with the batch.
         """
         samples, rows = Z_b.shape[-3:-1]
         m, C = self.variational_parameters()
@@ -171,29 +176,30 @@ class InducingLayer(gpytorch.Module):
         mean = mean.unflatten(-2, (samples, rows)).squeeze(-4)
         return Moments(self.mean(Z_b) + mean, total.unsqueeze(-2) / samples)
 
-    def propagate(self, points: Points, draws: Draws, coupling: str) -> tuple[Points, Tensor]:
-        """Draw f at every row, the next layer's inputs, and give KL(q(u) || N(0, I)).
+    def propagate(self, points: Points, draws: Draws, coupling: str) -> tuple[Points, Float[Tensor, "*replicates 1"]]:
+        """Draw f, the next layer's inputs, and compute KL(q(u) || N(0, I)).
 
         ``coupling="marginal"`` draws every row from its own marginal, which is exact for a sum over rows (Salimbeni &
-        Deisenroth 2017, eq. 16); ``"joint"`` draws all rows of a sample together, for function draws.
+        Deisenroth 2017, eq. 16); ``"joint"`` draws all rows of a sample jointly, for joint predictions.
         """
         return self.propagate_given(points, draws, coupling, None), self.kl()
 
-    def propagate_given(self, points: Points, draws: Draws, coupling: str, u: Tensor | None) -> Points:
-        """The same draw, every sample given its own u [..., T, M, D]; None stands for q(u)."""
+    def propagate_given(self, points: Points, draws: Draws, coupling: str, u: Sampled | None) -> Points:
+        """Draw f as in `propagate`, but given u, one for each sample; None is q(u)."""
         Z_b = points.rest
         noise = draws.rest(Z_b.shape[-2], self.q_mean.shape[-1])
         if coupling == "joint":
             mean, covariance = self.joint_moments(Z_b, u)
-            root = draw_root(covariance, layer=self.index, what="Cov(F)")
-            f = mean + (root @ noise.mT.unsqueeze(-1)).squeeze(-1).mT
+            f = mean + correlated(covariance, noise, layer=self.index, what="Cov(F)")
         else:
             moments = self.marginals(Z_b, u)
             f = moments.mean + moments.variance.sqrt() * noise
         return Points(points.subset, f)
 
-    def joint_moments(self, Z_b: Tensor, u: Tensor | None = None) -> tuple[Tensor, Tensor]:
-        """Mean [..., T, B, D] and full covariance [..., T, D, B, B] of f (given u) at rows [..., T, B, D_in]."""
+    def joint_moments(
+        self, Z_b: Rows, u: Sampled | None = None
+    ) -> tuple[Float[Tensor, "*batch T B D"], Float[Tensor, "*batch #T D B B"]]:
+        """Mean and full covariance of q(f) over the rows Z_b, or with u of p(f | u)."""
         noise = self.noise_variance
         nugget = None if noise is None else noise[..., None, None, None]
         Z = self.inducing_inputs.unsqueeze(-3)
@@ -208,8 +214,8 @@ class InducingLayer(gpytorch.Module):
             full = full + spread.mT @ spread
         return self.mean(Z_b) + cond.A.mT @ m, full
 
-    def kl(self) -> Tensor:
-        """KL(q(u) || N(0, I)) summed over outputs, [..., 1]; for a point, minus its log prior up to a constant."""
+    def kl(self) -> Float[Tensor, "*replicates 1"]:
+        """KL(q(u) || N(0, I)) summed over outputs; for a point, minus its log prior up to a constant."""
         m, C = self.variational_parameters()
         if C is None:
             return 0.5 * m.square().sum((-2, -1))
@@ -229,18 +235,18 @@ class InducingMarginals:
     torch.Size([1, 1, 1])
     """
 
-    def __init__(self, layer: InducingLayer, Z: Tensor) -> None:
+    def __init__(self, layer: InducingLayer, Z: Rows) -> None:
         self._layer, self._Z = layer, Z
         self._rows: Moments | None = None
 
-    def rows(self) -> tuple[Tensor, Tensor]:
-        """Means and variances, [..., T, N, D]."""
+    def rows(self) -> tuple[Float[Tensor, "*batch T N D"], Float[Tensor, "*batch T N D"]]:
+        """Means and variances."""
         if self._rows is None:
             self._rows = self._layer.marginals(self._Z)
         return self._rows
 
-    def totals(self) -> tuple[Tensor, Tensor]:
-        """Means, and variances summed over rows, [..., 1 or T, 1, D]."""
+    def totals(self) -> tuple[Float[Tensor, "*batch T N D"], Float[Tensor, "*batch #T 1 D"]]:
+        """Means, and variances summed over rows."""
         if self._rows is not None:
             return self._rows.mean, self._rows.variance.sum(-2, keepdim=True)
         return self._layer.totals(self._Z)

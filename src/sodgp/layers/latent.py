@@ -1,51 +1,53 @@
 """Hidden layers of the mean-field deep GP: Z^l = F^l + noise, with a Gaussian q(Z^l) for every data point.
 
 Here the layer noise is explicit and not in the kernel (Appendix A, Fig. 1a of the paper), and q(Z^l) does not depend on
-the layer below: that is what makes the bound closed, and what cuts the link between the layers.
+the layer below: the bound is therefore closed, and the dependence between the layers is lost.
 """
 
 from __future__ import annotations
 
 import math
-from typing import Any
+from collections.abc import Mapping
 
 import gpytorch
 import torch
 from gpytorch.kernels import Kernel
+from jaxtyping import Float
 from torch import Tensor, nn
 
 from sodgp.layers.contract import Points
 from sodgp.layers.floors import register_floored
 from sodgp.layers.inducing import InducingLayer, Moments
-from sodgp.layers.prior import HiddenMean
+from sodgp.layers.prior import HiddenMean, correlated
 from sodgp.layers.psi import cross, psi1, psi2, rbf_of
-from sodgp.linalg.cholesky import Jitter, draw_root, factorise
+from sodgp.linalg.cholesky import Jitter, factorise
 from sodgp.linalg.draws import Draws
 
-_NO_REPLICATES = torch.Size()
+__all__ = ["LatentGaussian", "LatentLayer", "expected_squared_error"]
+
 _LATENTS = ("mean", "raw_variance")
 
 
 class LatentGaussian(gpytorch.Module):
     """q(Z) = prod_n prod_d N(mu_nd, s_nd): two trained numbers for every row and output.
 
-    Only training needs it; predictions at new rows do not. A state dict therefore holds mu and s while the module is in
-    training mode (a checkpoint), and of a finished model the number of rows alone, so that a model file does not grow
-    with the data. A module takes the rows that a state dict brings, and does not mind a state dict without them.
+    Predictions at new rows do not need it. A state dict therefore holds mu and s only in training mode, for a
+    checkpoint. In evaluation mode it holds the number of rows, so that a model file does not grow with the data. A
+    state dict may be loaded with any number of rows, or without mu and s.
 
     Parameters
     ----------
     mean : Tensor of shape [*replicates, N, D]
-        Start of mu.
+        Initial mu.
     variance : float
-        Start of every s.
+        Initial value of every s.
     """
 
     mean: nn.Parameter
     raw_variance: nn.Parameter
     n_rows: Tensor
 
-    def __init__(self, mean: Tensor, variance: float) -> None:
+    def __init__(self, mean: Float[Tensor, "*replicates N D"], variance: float) -> None:
         super().__init__()
         self.register_parameter("mean", nn.Parameter(mean.clone()))
         register_floored(self, "raw_variance", torch.full_like(mean, variance))
@@ -53,7 +55,7 @@ class LatentGaussian(gpytorch.Module):
 
     @property
     def n_parameters(self) -> int:
-        """Trained numbers of one replicate, also where a finished model was loaded without them."""
+        """How many numbers one replicate trained, also for a model that was loaded without them."""
         return 2 * int(self.n_rows) * self.mean.shape[-1]
 
     @property
@@ -62,19 +64,25 @@ class LatentGaussian(gpytorch.Module):
         s: Tensor = self.raw_variance_constraint.transform(self.raw_variance)
         return Moments(self.mean.unsqueeze(-3), s.unsqueeze(-3))
 
-    def entropy(self) -> Tensor:
-        """H[q(Z)] = sum_nd log(2 pi e s_nd) / 2, of shape [*replicates]."""
+    def entropy(self) -> Float[Tensor, "*replicates"]:
+        """H[q(Z)] = sum_nd log(2 pi e s_nd) / 2."""
         s = self.moments.variance.squeeze(-3)
         return 0.5 * (math.log(2.0 * math.pi * math.e) + s.log()).sum((-2, -1))
 
-    def _save_to_state_dict(self, destination: dict[str, Any], prefix: str, keep_vars: bool) -> None:
+    def _save_to_state_dict(self, destination: dict[str, Tensor], prefix: str, keep_vars: bool) -> None:
         super()._save_to_state_dict(destination, prefix, keep_vars)
         if not self.training or not self.mean.numel():
             for name in _LATENTS:
                 del destination[prefix + name]
 
     def _load_from_state_dict(
-        self, state_dict: dict[str, Any], prefix: str, metadata: Any, strict: bool, missing: list[str], *lists: Any
+        self,
+        state_dict: Mapping[str, Tensor],
+        prefix: str,
+        metadata: Mapping[str, int],
+        strict: bool,
+        missing: list[str],
+        *lists: list[str],
     ) -> None:
         for name in _LATENTS:
             stored, own = state_dict.get(prefix + name), getattr(self, name)
@@ -85,34 +93,34 @@ class LatentGaussian(gpytorch.Module):
 
 
 class LatentLayer(InducingLayer):
-    """A hidden GP layer with inducing points and Z = F + noise, N(0, sigma_l^2).
+    """A hidden GP layer with inducing points and explicit noise, Z = F + N(0, sigma_l^2).
 
     Parameters
     ----------
     kernel, mean, inducing_inputs, width, factor_scale, jitter, index, replicates
-        As in `InducingLayer`; the inducing inputs are trained and there is no noise inside the kernel.
+        As in `InducingLayer`; the inducing inputs are trained, and the kernel contains no noise.
     latent_mean : Tensor of shape [*replicates, N, width]
-        Start of the means of q(Z).
+        Initial means of q(Z).
     latent_variance : float
-        Start of the variances of q(Z).
+        Initial variances of q(Z).
     layer_noise_variance : float
-        Start of sigma_l^2.
+        Initial sigma_l^2.
     """
 
     def __init__(
         self,
         kernel: Kernel,
         mean: HiddenMean,
-        inducing_inputs: Tensor,
+        inducing_inputs: Float[Tensor, "*replicates M D_in"],
         *,
         width: int,
-        latent_mean: Tensor,
+        latent_mean: Float[Tensor, "*replicates N D"],
         latent_variance: float,
         layer_noise_variance: float,
         factor_scale: float = 1e-2,
         jitter: Jitter | None = None,
         index: int = 1,
-        replicates: torch.Size = _NO_REPLICATES,
+        replicates: torch.Size = torch.Size(),
     ) -> None:
         super().__init__(
             kernel,
@@ -131,36 +139,37 @@ class LatentLayer(InducingLayer):
 
     @property
     def n_parameters(self) -> int:
-        """Trained numbers of one replicate, those of q(Z) included."""
+        """How many numbers one replicate trains, those of q(Z) included."""
         held = 2 * math.prod(self.latent.mean.shape[-2:])
         return super().n_parameters - held + self.latent.n_parameters
 
     @property
-    def layer_noise_variance(self) -> Tensor:
-        """sigma_l^2 with the sample axis in place, [*replicates, 1, 1]."""
+    def layer_noise_variance(self) -> Float[Tensor, "*replicates 1 1"]:
+        """sigma_l^2."""
         noise: Tensor = self.raw_layer_noise_constraint.transform(self.raw_layer_noise)
         return noise[..., None, None]
 
-    def propagate(self, points: Points, draws: Draws, coupling: str) -> tuple[Points, Tensor]:
-        """Draw Z = F + noise at new rows, and give KL(q(u) || N(0, I)); q(Z) of the training rows plays no part.
+    def propagate(self, points: Points, draws: Draws, coupling: str) -> tuple[Points, Float[Tensor, "*replicates 1"]]:
+        """Draw Z = F + noise at new rows, and compute KL(q(u) || N(0, I)); q(Z) of the training rows is not used.
 
-        ``coupling="marginal"`` draws every row from its own marginal, ``"joint"`` all rows of a sample together.
+        ``coupling="marginal"`` draws every row from its own marginal, ``"joint"`` all rows of a sample jointly.
         """
         X, sigma2 = points.rest, self.layer_noise_variance
         noise = draws.rest(X.shape[-2], self.q_mean.shape[-1])
         if coupling == "joint":
             mean, full = self.joint_moments(X)
             full = full + sigma2[..., None, None] * torch.eye(full.shape[-1], dtype=full.dtype, device=full.device)
-            root = draw_root(full, layer=self.index, what="Cov(Z)")
-            z = mean + (root @ noise.mT.unsqueeze(-1)).squeeze(-1).mT
+            z = mean + correlated(full, noise, layer=self.index, what="Cov(Z)")
         else:
             moments = self.marginals(X)
             z = moments.mean + (moments.variance + sigma2.unsqueeze(-1)).sqrt() * noise
         return Points(points.subset, z), self.kl()
 
 
-def expected_squared_error(layer: InducingLayer, inputs: Tensor | Moments, target: Moments) -> Tensor:
-    """What the bound's expected log densities need: sum_n E (t_nd - f_d(z_n))^2, for independent t_n, z_n and f ~ q.
+def expected_squared_error(
+    layer: InducingLayer, inputs: Float[Tensor, "*batch 1 N D_in"] | Moments, target: Moments
+) -> Float[Tensor, "*batch 1 D"]:
+    """sum_n E (t_nd - f_d(z_n))^2 for independent t_n, z_n and f ~ q, which the expected log densities need.
 
     With f_d(z) = z W_d + k(z, Z) L^-T u_d + residual, u_d ~ N(m_d, C_d C_d'), e = E t - mu W, A = L^-1 psi1' and
     P = L^-1 psi2 L^-T (sums over rows)::
@@ -172,7 +181,7 @@ def expected_squared_error(layer: InducingLayer, inputs: Tensor | Moments, targe
     ----------
     layer : InducingLayer
     inputs : Tensor of shape [..., 1, N, D_in], or Moments of that shape
-        Certain inputs, or means and variances of uncertain ones.
+        Known inputs, or means and variances of uncertain ones.
     target : Moments of shape [..., 1, N, D]
         Means and variances of t.
 
@@ -184,7 +193,7 @@ def expected_squared_error(layer: InducingLayer, inputs: Tensor | Moments, targe
         f = layer.marginals(inputs)
         return ((target.mean - f.mean).square() + f.variance + target.variance).sum(-2)
     dtype = inputs.mean.dtype
-    # Always in double precision: P carries the full condition of K, where A of certain inputs carries its root.
+    # Always in double precision: the condition number of P is that of K, and for known inputs A has its square root.
     rbf = rbf_of(layer.kernel).to(torch.float64)
     mu, s, t, t_variance, Z, W = (
         x.double() for x in (*inputs, *target, layer.inducing_inputs.unsqueeze(-3), layer.mean.weight)

@@ -11,7 +11,7 @@ from torch import Tensor
 __all__ = ["linear_weights", "zero_weights"]
 
 
-def linear_weights(X: Float[Tensor, "N D"], widths: list[int]) -> list[Float[Tensor, "D_in D_out"]]:
+def linear_weights(X: Float[Tensor, "N D"], widths: list[int]) -> list[Float[Tensor, "_ _"]]:
     """Weights of the linear means of a stack of hidden layers (Salimbeni & Deisenroth 2017, section 3).
 
     The identity where the width stays, the leading principal directions of the (scaled) inputs where it shrinks, and
@@ -34,11 +34,11 @@ def linear_weights(X: Float[Tensor, "N D"], widths: list[int]) -> list[Float[Ten
     for width in widths:
         d_in = X.shape[-1]
         if width < d_in:
-            # Directions from the covariance: d_in x d_in, whatever the number of rows.
+            # From the covariance, d_in x d_in, so that the cost hardly grows with the number of rows.
             centred = X - X.mean(0)
             _, vectors = torch.linalg.eigh(centred.mT @ centred)
             W = vectors.flip(-1)[:, :width]
-            # An eigenvector's sign is arbitrary; fix it, so that a fit does not depend on the LAPACK at hand.
+            # An eigenvector's sign is arbitrary: fix it, so that a fit does not depend on the LAPACK that is installed.
             W = W * torch.where(W.gather(0, W.abs().argmax(0, keepdim=True)) < 0, -1.0, 1.0)
         else:
             W = torch.eye(d_in, width, dtype=X.dtype, device=X.device)
@@ -47,7 +47,7 @@ def linear_weights(X: Float[Tensor, "N D"], widths: list[int]) -> list[Float[Ten
     return weights
 
 
-def zero_weights(X: Float[Tensor, "N D"], widths: list[int]) -> list[Float[Tensor, "D_in D_out"]]:
+def zero_weights(X: Float[Tensor, "N D"], widths: list[int]) -> list[Float[Tensor, "_ _"]]:
     """Weights of zero means for a stack of hidden layers.
 
     Examples

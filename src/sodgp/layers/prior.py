@@ -1,6 +1,6 @@
 """The prior of one GP layer: its mean function, and p(F_R | F_S) in factored form.
 
-Shared by every inference method: SoD conditions on the subset's own representations, DSVI on learned inducing inputs.
+Every inference method uses it: SoD-VI conditions on the subset's inputs to the layer, DSVI on learned inducing inputs.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from sodgp.kernels.dense import covariance_pair, variance
-from sodgp.linalg.cholesky import Factor, Jitter, factorise
+from sodgp.linalg.cholesky import Factor, Jitter, draw_root, factorise
 from sodgp.linalg.products import HiddenRows, QuadraticTrace, SpreadRows, TotalRows
 
-__all__ = ["Conditional", "HiddenMean", "condition"]
+__all__ = ["Conditional", "HiddenMean", "condition", "correlated"]
 
 
 class HiddenMean(nn.Module):
-    """mean(z) = z W with W fixed, never trained.
+    """A linear prior mean, mean(z) = z W, with fixed weights.
 
     Parameters
     ----------
@@ -42,7 +42,7 @@ class HiddenMean(nn.Module):
 
     @cached_property
     def kind(self) -> str:
-        """``"zero"``, ``"identity"`` or ``"linear"``: the first two cost nothing. Looked up once, at the first use."""
+        """``"zero"``, ``"identity"`` or ``"linear"``, found at the first use; the first two need no product."""
         if not bool(self.weight.any()):
             return "zero"
         square = self.weight.shape[-1] == self.weight.shape[-2]
@@ -81,58 +81,60 @@ class Conditional:
     (torch.Size([4, 6]), torch.Size([6]))
     """
 
-    def __init__(self, factor: Factor, K_sb: Tensor, k_bb: Tensor) -> None:
+    def __init__(self, factor: Factor, K_sb: Float[Tensor, "*#batch M B"], k_bb: Float[Tensor, "*#batch B"]) -> None:
         self.factor = factor
         self.K_sb = K_sb
         self.k_bb = k_bb
-        # Kept by hand: PyTorch's compiler cannot look into functools.cached_property before Python 3.12.
+        # Not functools.cached_property, which PyTorch's compiler cannot trace before Python 3.12.
         self._A: Tensor | None = None
         self._V: Tensor | None = None
 
     @property
-    def L(self) -> Tensor:
-        """The factor of K_SS, [..., M, M]."""
+    def L(self) -> Float[Tensor, "*batch M M"]:
+        """The Cholesky factor of K_SS."""
         return self.factor.L
 
     @property
-    def L_inv(self) -> Tensor:
-        """Its inverse, [..., M, M]."""
+    def L_inv(self) -> Float[Tensor, "*batch M M"]:
+        """Inverse of the Cholesky factor."""
         return self.factor.L_inv
 
     @property
-    def A(self) -> Tensor:
-        """L^-1 K_SR, [..., M, B]."""
+    def A(self) -> Float[Tensor, "*batch M B"]:
+        """L^-1 K_SR."""
         if self._A is None:
             self._A = self.factor.solve(self.K_sb)
         return self._A
 
     @property
-    def V(self) -> Tensor:
-        """Diagonal of K_RR - K_RS K_SS^-1 K_SR, [..., B]."""
+    def V(self) -> Float[Tensor, "*batch B"]:
+        """Diagonal of K_RR - K_RS K_SS^-1 K_SR."""
         if self._V is None:
-            # Rounding can push the difference below zero where a row sits on top of the subset.
+            # Rounding can push the difference below zero where a row coincides with one of the subset.
             self._V = (self.k_bb - self.A.square().sum(-2)).clamp_min(0.0)
         return self._V
 
-    def rows_given(self, w: Float[Tensor, "*batch T M D"]) -> tuple[Tensor, Tensor]:
-        """A' w [..., T, B, D] and V [..., B], in one pass forward and one back."""
+    def rows_given(
+        self, w: Float[Tensor, "*batch T M D"]
+    ) -> tuple[Float[Tensor, "*batch T B D"], Float[Tensor, "*#batch #T B"]]:
+        """A' w and V in one differentiable operation."""
         f, explained = HiddenRows.apply(self.factor.E, self.factor.inverse_value, self.K_sb, w)
         return f, (self.k_bb - explained).clamp_min(0.0)
 
     def rows_under(
         self, mean: Float[Tensor, "*batch T M P"], factor: Float[Tensor, "*batch T P M M"]
-    ) -> tuple[Tensor, Tensor]:
-        """For w ~ N(mean_p, factor_p factor_p'): means A' w and variances V_n + |factor_p' A_n|^2, [..., T, B, P]."""
+    ) -> tuple[Float[Tensor, "*batch T B P"], Float[Tensor, "*batch T B P"]]:
+        """Means A' w and variances V_n + |factor_p' A_n|^2 for w ~ N(mean_p, factor_p factor_p')."""
         f, explained = SpreadRows.apply(self.factor.E, self.factor.inverse_value, self.K_sb, mean, factor)
         return f, (self.k_bb.unsqueeze(-1) - explained).clamp_min(0.0)
 
     def totals_under(
         self, mean: Float[Tensor, "*batch T M P"], factor: Float[Tensor, "*batch T P M M"]
-    ) -> tuple[Tensor, Tensor]:
-        """For w ~ N(mean_p, factor_p factor_p'): the means A' w [..., T, B, P], and the variances summed over rows.
+    ) -> tuple[Float[Tensor, "*batch T B P"], Float[Tensor, "*batch T P"]]:
+        """Means as in `rows_under`, and the variances summed over rows.
 
-        A Gaussian likelihood needs no more of the variances than their sum [..., T, P], and that needs no product of
-        the factors with the batch: sum_n (V_n + |factor' A_n|^2) = sum_n k_nn - tr((I - factor factor') A A').
+        The sum is all that a Gaussian likelihood needs, and costs no product of the factors with the batch:
+        sum_n (V_n + |factor' A_n|^2) = sum_n k_nn - tr((I - factor factor') A A').
         """
         f, gram = TotalRows.apply(self.factor.E, self.factor.inverse_value, self.K_sb, mean)
         unexplained = self.k_bb.sum(-1) - gram.diagonal(dim1=-2, dim2=-1).sum(-1)
@@ -146,10 +148,10 @@ def condition(
     jitter: Jitter,
     *,
     layer: int | None = None,
-    nugget: Tensor | None = None,
+    nugget: Float[Tensor, "*nugget 1 1"] | None = None,
     what: str = "K_SS",
 ) -> Conditional:
-    """Condition a GP on its values at Z_s and look at the rows Z_b.
+    """The conditional of a GP at rows Z_b given its values at Z_s.
 
     Parameters
     ----------
@@ -177,3 +179,23 @@ def condition(
         K_ss = K_ss + nugget * torch.eye(K_ss.shape[-1], dtype=K_ss.dtype, device=K_ss.device)
         k_bb = k_bb + nugget[..., 0]
     return Conditional(factorise(K_ss, jitter, layer=layer, what=what), K_sb, k_bb)
+
+
+def correlated(
+    covariance: Float[Tensor, "*#batch #T D N N"],
+    noise: Float[Tensor, "*#batch T N D"],
+    *,
+    layer: int,
+    what: str,
+    jitter: float = 1e-12,
+) -> Float[Tensor, "*batch T N D"]:
+    """A joint draw of N(0, covariance_d) over all rows for every output d, from standard normal numbers.
+
+    Examples
+    --------
+    >>> z = correlated(torch.ones(1, 1, 2, 2), torch.ones(5, 2, 1), layer=1, what="Cov(Z)")  # correlation one
+    >>> z.shape, bool((z[:, 0] - z[:, 1]).abs().max() < 1e-5)
+    (torch.Size([5, 2, 1]), True)
+    """
+    root = draw_root(covariance, layer=layer, what=what, jitter=jitter)
+    return (root @ noise.mT.unsqueeze(-1)).squeeze(-1).mT

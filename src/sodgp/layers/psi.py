@@ -41,11 +41,11 @@ class RBF(NamedTuple):
     lengthscale : Tensor of shape [..., 1, Q], or [..., 1, 1] for one in all columns
     """
 
-    variance: Tensor
-    lengthscale: Tensor
+    variance: Float[Tensor, "*batch"]
+    lengthscale: Float[Tensor, "*batch 1 #Q"]
 
     def to(self, dtype: torch.dtype) -> RBF:
-        """The same numbers in another precision."""
+        """The same parameters in another precision."""
         return RBF(self.variance.to(dtype), self.lengthscale.to(dtype))
 
 
@@ -75,7 +75,7 @@ def rbf_of(kernel: Kernel) -> RBF:
 def psi1(
     rbf: RBF, mu: Float[Tensor, "*batch N Q"], s: Float[Tensor, "*batch N Q"], Z: Float[Tensor, "*batch2 M Q"]
 ) -> Float[Tensor, "*batch N M"]:
-    """E k(z_n, Z_m): a wider RBF, lower by the factor that keeps its area.
+    """E k(z_n, Z_m): an RBF that is wider, and lower by the factor that keeps its integral.
 
     ::
 
@@ -94,7 +94,7 @@ def psi1(
     """
     square = rbf.lengthscale.square()
     log_height = rbf.variance.log()[..., None] - 0.5 * torch.log1p(s / square).sum(-1)
-    return _bumps(log_height, 1.0 / (square + s), mu, Z).exp()
+    return _log_bumps(log_height, 1.0 / (square + s), mu, Z).exp()
 
 
 def psi2(
@@ -107,8 +107,8 @@ def psi2(
         variance^2 prod_q exp(-(Z_mq - Z_m'q)^2 / (4 l_q^2))
           sum_n prod_q (1 + 2 s_nq/l_q^2)^(-1/2) exp(-(mu_nq - Zbar_q)^2 / (l_q^2 + 2 s_nq))
 
-    Only pairs m <= m' are evaluated, in chunks of rows. Where there is more than one chunk, each is computed anew for
-    the gradient, so that N x M x M numbers never exist together.
+    Only pairs m <= m' are evaluated, in chunks of rows. Where there is more than one, chunks are recomputed in the
+    backward pass, so that N x M x M numbers are never in memory at once.
 
     Parameters
     ----------
@@ -172,10 +172,15 @@ def cross(
     return (psi1.mT @ pull) * Z - psi1.mT @ (pull * mu)
 
 
-def _bumps(log_height: Tensor, precision: Tensor, mu: Tensor, points: Tensor) -> Tensor:
-    """log_height_n - sum_q precision_nq (mu_nq - points_jq)^2 / 2 in one matrix product, [..., N, J].
+def _log_bumps(
+    log_height: Float[Tensor, "*batch N"],
+    precision: Float[Tensor, "*batch N Q"],
+    mu: Float[Tensor, "*batch N Q"],
+    points: Float[Tensor, "*#batch J Q"],
+) -> Float[Tensor, "*batch N J"]:
+    """log_height_n - sum_q precision_nq (mu_nq - points_jq)^2 / 2, in one matrix product.
 
-    Everything is shifted by one common point first: far from the origin the difference of squares would lose digits.
+    Everything is shifted by the mean of the points first: far from the origin the difference of squares loses digits.
     """
     shift = points.detach().mean(-2, keepdim=True)
     a, b = mu - shift, points - shift
@@ -185,5 +190,10 @@ def _bumps(log_height: Tensor, precision: Tensor, mu: Tensor, points: Tensor) ->
     return left @ right.mT
 
 
-def _summed_bumps(log_height: Tensor, precision: Tensor, mu: Tensor, points: Tensor) -> Tensor:
-    return _bumps(log_height, precision, mu, points).exp().sum(-2)
+def _summed_bumps(
+    log_height: Float[Tensor, "*batch N"],
+    precision: Float[Tensor, "*batch N Q"],
+    mu: Float[Tensor, "*batch N Q"],
+    points: Float[Tensor, "*#batch J Q"],
+) -> Float[Tensor, "*batch J"]:
+    return _log_bumps(log_height, precision, mu, points).exp().sum(-2)

@@ -1,7 +1,8 @@
-"""A hidden layer of SoD-VI whose outputs have a kernel each."""
+"""A hidden layer of SoD-VI with a kernel for each output."""
 
 from __future__ import annotations
 
+from jaxtyping import Float
 from torch import Tensor
 
 from sodgp.layers.contract import Points
@@ -12,18 +13,18 @@ __all__ = ["SeparateLayer"]
 
 
 class SeparateLayer(SubsetLayer):
-    """A `SubsetLayer` with a batch of kernels, one for each output: like as many layers with one output each.
+    """A `SubsetLayer` with one kernel for each output, equivalent to D layers with one output.
 
-    The outputs stand where replicates would, in front of the samples, so that every formula of a layer with one output
-    holds as it is. K_SS and L^-1 K_SR are needed for each of them: in the first layer, whose inputs have no samples,
-    that costs about as much as the samples do in any further layer.
+    In the kernel layout the outputs are an axis in front of the samples, where replicates are, and the formulas of a
+    layer with one output apply unchanged. K_SS and L^-1 K_SR are needed for every output: in the first layer, whose
+    inputs have no samples, that costs about as much as T samples cost in a later layer.
 
     Parameters
     ----------
     kernel : gpytorch.kernels.Kernel
         Made for replicates [*replicates, D].
     mean, size, width, noise_variance, factor_scale, jitter, index, replicates
-        As of `SubsetLayer`; the family is the whitened one.
+        As in `SubsetLayer`; the family is the whitened one.
 
     Examples
     --------
@@ -42,56 +43,57 @@ class SeparateLayer(SubsetLayer):
 
     @property
     def has_kernel_per_output(self) -> bool:
-        """Every output has its own."""
+        """Every output has its own kernel."""
         return True
 
-    def propagate(self, points: Points, draws: Draws, coupling: str) -> tuple[Points, Tensor]:
-        """As of `SubsetLayer`."""
+    def propagate(self, points: Points, draws: Draws, coupling: str) -> tuple[Points, Float[Tensor, "*batch T"]]:
+        """As in `SubsetLayer`."""
         in_layout = Points(*(self.to_kernel_layout(Z) for Z in points))
         drawn, kl = self._draw(in_layout, self.draws_in_layout(draws), coupling)
         return Points(*(self.from_kernel_layout(Z) for Z in drawn)), kl.sum(-2)
 
-    def to_kernel_layout(self, Z: Tensor) -> Tensor:
-        """The same inputs for every output, [..., D, T, N, D_in]."""
+    def to_kernel_layout(self, Z: Float[Tensor, "*batch T N D_in"]) -> Float[Tensor, "*batch D T N D_in"]:
+        """The same inputs for every output."""
         return Z.unsqueeze(-4).expand(*Z.shape[:-3], self.q_mean.shape[-1], *Z.shape[-3:])
 
-    def from_kernel_layout(self, Z: Tensor) -> Tensor:
-        """Outputs one by one [..., D, T, N, 1] as columns, [..., T, N, D]."""
+    def from_kernel_layout(self, Z: Float[Tensor, "*batch D T N 1"]) -> Float[Tensor, "*batch T N D"]:
+        """The outputs as columns."""
         return Z.squeeze(-1).movedim(-3, -1)
 
     def draws_in_layout(self, draws: Draws) -> Draws:
-        """Random numbers for outputs one by one."""
-        return _OneByOne(draws, self.q_mean.shape[-1])
+        """Random numbers with an axis for the outputs."""
+        return _PerOutput(draws, self.q_mean.shape[-1])
 
-    def prior_mean(self, Z: Tensor) -> Tensor:
-        """[..., D, T, N, 1] at inputs that are the same for every output, [..., D, T, N, D_in]."""
-        return _one_by_one(self.mean(Z[..., 0, :, :, :]))
+    def prior_mean(self, Z: Float[Tensor, "*batch D T N D_in"]) -> Float[Tensor, "*batch D T N 1"]:
+        """Prior mean of every output; the inputs are the same for all outputs."""
+        return _outputs_first(self.mean(Z[..., 0, :, :, :]))
 
-    def variational_parameters(self) -> tuple[Tensor, Tensor]:
-        """Mean [..., D, 1, M, 1] and lower-triangular factor [..., D, 1, 1, M, M] of q."""
+    def variational_parameters(
+        self,
+    ) -> tuple[Float[Tensor, "*replicates D 1 M 1"], Float[Tensor, "*replicates D 1 1 M M"]]:
+        """Mean and lower-triangular factor of q in the kernel layout."""
         return self.q_mean.mT[..., None, :, None], self.q_factor.tril()[..., None, None, :, :]
 
     @property
-    def draw_variance(self) -> Tensor:
-        """With an axis for the outputs, [..., 1, 1, 1, 1]."""
-        # Not by super(): PyTorch's compiler cannot follow a property through it.
+    def draw_variance(self) -> Float[Tensor, "*replicates 1 1 1 1"]:
+        """Noise variance of a hidden draw, with an axis for the outputs."""
+        # Not super(): PyTorch's compiler cannot trace a property through it.
         return self.noise_variance[..., None, None, None, None] + self.jitter.draw_extra
 
 
-class _OneByOne:
-    """Random numbers for outputs one by one: [..., D, T, N, 1] from those for D outputs, [..., T, N, D]."""
+class _PerOutput:
+    """The numbers that a source gives for D outputs, with the outputs as an axis in front of the samples."""
 
     def __init__(self, draws: Draws, width: int) -> None:
         self._draws, self._width = draws, width
         self.n_samples = draws.n_samples
 
-    def subset(self, n_rows: int, width: int) -> Tensor:
-        return _one_by_one(self._draws.subset(n_rows, self._width))
+    def subset(self, n_rows: int, width: int) -> Float[Tensor, "*batch D T N 1"]:
+        return _outputs_first(self._draws.subset(n_rows, self._width))
 
-    def rest(self, n_rows: int, width: int) -> Tensor:
-        return _one_by_one(self._draws.rest(n_rows, self._width))
+    def rest(self, n_rows: int, width: int) -> Float[Tensor, "*batch D T N 1"]:
+        return _outputs_first(self._draws.rest(n_rows, self._width))
 
 
-def _one_by_one(Z: Tensor) -> Tensor:
-    """Columns [..., T, N, D] as outputs one by one, [..., D, T, N, 1]."""
+def _outputs_first(Z: Float[Tensor, "*batch T N D"]) -> Float[Tensor, "*batch D T N 1"]:
     return Z.movedim(-1, -3).unsqueeze(-1)

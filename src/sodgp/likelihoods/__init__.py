@@ -1,6 +1,6 @@
-"""p(y | f): the noise of the observations in all its forms, one file each.
+"""The likelihoods p(y | f), one file each, behind the protocols of `sodgp.likelihoods.contract`.
 
-Imports `predictive`, `layers` and below; models own one likelihood each.
+Imports `predictive`, `layers` and below; every model owns one likelihood.
 """
 
 from sodgp.likelihoods.gaussian import Gaussian

@@ -1,4 +1,4 @@
-"""What a likelihood is: an object of options, the module that owns its parameters, and p(y | f) at some rows."""
+"""The protocols of a likelihood: the options, the module that owns the parameters, and p(y | f) at given rows."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import torch
 from gpytorch.kernels import Kernel
+from jaxtyping import Float
 from torch import Tensor
 
 from sodgp.linalg.cholesky import Jitter
@@ -14,15 +15,23 @@ from sodgp.linalg.draws import Draws
 
 __all__ = ["Likelihood", "LikelihoodOptions", "Marginals", "RowLikelihood", "Sites", "Sizes"]
 
+# Labels, function values or moments, one for every sample, row and output.
+Elementwise = Float[Tensor, "*#batch #T N P"]
+# One number for every row and output, the same for all samples.
+PerRow = Float[Tensor, "*#batch 1 N P"]
+# Inputs of the model at the subset and at other rows.
+SubsetInputs = Float[Tensor, "*subset 1 M D"]
+RestInputs = Float[Tensor, "*rest 1 N D"]
+
 
 class Sites(NamedTuple):
-    """Gaussian sites N(label_n; f_n, variance_n) through which q_hat takes the subset's labels in.
+    """Gaussian sites N(label_n; f_n, variance_n) through which q_hat is conditioned on the subset's labels.
 
     Attributes
     ----------
     label : Tensor of shape [..., 1, M, P]
     variance : Tensor of shape [..., 1, 1 or M, P]
-        Paper: v; one for all rows, or one for each.
+        One for all rows, or one for each (paper: v).
 
     Examples
     --------
@@ -30,133 +39,165 @@ class Sites(NamedTuple):
     torch.Size([1, 1, 1])
     """
 
-    label: Tensor
-    variance: Tensor
+    label: Float[Tensor, "*batch 1 M P"]
+    variance: Float[Tensor, "*batch 1 #M P"]
 
 
 @runtime_checkable
 class Marginals(Protocol):
-    """Gaussian marginals of f at some rows, for each Monte Carlo sample. Only what is asked for is computed."""
+    """Gaussian marginals of f at N rows, for each Monte Carlo sample.
 
-    def rows(self) -> tuple[Tensor, Tensor]:
-        """Means and variances, [..., T, N, P]."""
+    An inference method hands them to a likelihood, which computes only what it needs: sums over rows cost less than the
+    variance of every row.
+    """
+
+    def rows(self) -> tuple[Float[Tensor, "*batch T N P"], Float[Tensor, "*batch T N P"]]:
+        """Means and variances."""
         ...
 
-    def totals(self) -> tuple[Tensor, Tensor]:
-        """Means, and variances summed over rows, [..., 1 or T, 1, P]: less work than the rows themselves."""
+    def totals(self) -> tuple[Float[Tensor, "*batch T N P"], Float[Tensor, "*batch #T 1 P"]]:
+        """Means, and variances summed over rows."""
         ...
 
-    def over_sites(self) -> tuple[Tensor, Tensor] | None:
-        """Means, and variances over those of the sites, summed over rows; None for rows without sites."""
+    def over_sites(self) -> tuple[Float[Tensor, "*batch T N P"], Float[Tensor, "*batch T 1 P"]] | None:
+        """Means, and variances divided by those of the sites, summed over rows; None for rows without sites."""
         ...
 
 
 @runtime_checkable
 class RowLikelihood(Protocol):
-    """p(y_n | f_n) at some rows: the likelihood with everything in place that depends on the rows.
+    """p(y_n | f_n) at N given rows, with everything fixed that depends on the rows.
 
-    Sums are over rows and outputs, and averaged over the Monte Carlo samples, [*replicates].
+    This is where a likelihood is written: its density, the expectations of it that the objectives need, and the
+    distribution of new observations. `Likelihood.at` makes one for the subset and one for the other rows of a step. The
+    means and variances of f are those of T Monte Carlo samples.
     """
 
-    def log_density(self, y: Tensor, f: Tensor) -> Tensor:
-        """Log p(y | f) at given function values, elementwise, [..., T, N, P]."""
+    def log_density(self, y: Elementwise, f: Elementwise) -> Float[Tensor, "*batch T N P"]:
+        """Log p(y_n | f_n) at given function values, for every row and output."""
         ...
 
-    def expected_log_density(self, y: Tensor, f: Marginals) -> Tensor:
-        """Sum of E log p(y_n | f_n)."""
+    def expected_log_density(self, y: Elementwise, f: Marginals) -> Float[Tensor, "*replicates"]:
+        """E log p(y_n | f_n), summed over rows and outputs and averaged over samples; a lower bound of it will do."""
         ...
 
-    def log_predictive_density(self, y: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
-        """Log E p(y_n | f_n) for f_n ~ N(mean, variance), elementwise, [..., T, N, P]."""
+    def log_predictive_density(
+        self, y: Elementwise, mean: Elementwise, variance: Elementwise
+    ) -> Float[Tensor, "*batch T N P"]:
+        """Log E p(y_n | f_n) for f_n ~ N(mean, variance), for every row and output."""
         ...
 
-    def objective(self, y: Tensor, f: Marginals, predictive_weight: float = 0.0) -> Tensor:
-        """What the rows contribute to the objective.
+    def objective(self, y: Elementwise, f: Marginals, predictive_weight: float = 0.0) -> Float[Tensor, "*replicates"]:
+        """The term of these rows in the objective, summed over rows and outputs.
 
-        With gamma the weight::
+        With gamma the predictive weight::
 
             sum_n  (1 - gamma) E[log p(y_n | f_n)]  +  gamma log 1/T sum_t E_t[p(y_n | f_n)]
 
-        0 gives a term of a lower bound; 1 the log predictive density, which is what is scored, and no bound.
+        With gamma = 0 this is a term of a lower bound; with gamma = 1 it is the log predictive density, by which
+        predictions are scored, and no bound.
         """
         ...
 
-    def sites(self, y: Tensor) -> Sites:
-        """The sites of the labels y."""
+    def sites(self, y: Float[Tensor, "*#batch 1 M P"]) -> Sites:
+        """The Gaussian sites of the subset's labels y in q_hat; only asked for at the subset's rows."""
         ...
 
-    def predictive(self, mean: Tensor, variance: Tensor) -> tuple[Tensor, Tensor]:
-        """Means and variances of y [..., C, N, P] from those of f [..., T, N, P]; equally likely components, C >= T."""
+    def predictive(
+        self, mean: Elementwise, variance: Elementwise
+    ) -> tuple[Float[Tensor, "*batch C N P"], Float[Tensor, "*batch C N P"]]:
+        """Means and variances of y given those of f: C >= T equally likely Gaussian components."""
         ...
 
-    def noise_variance(self, *, drawn: bool) -> Tensor:
-        """Variance of y given f, [..., 1 or T, 1 or N, P]; `drawn` for observations that are drawn themselves."""
+    def noise_variance(self, *, drawn: bool) -> Float[Tensor, "*batch #T #N P"]:
+        """Variance of y given f. With `drawn` that of a random observation of every row and sample, else its mean."""
         ...
 
 
 @runtime_checkable
 class Likelihood(Protocol):
-    """A module that owns the parameters of p(y | f)."""
+    """A module that owns the trained parameters of p(y | f) in a model.
+
+    Attributes
+    ----------
+    n_outputs : int
+        Columns P of y.
+    """
 
     n_outputs: int
 
     @property
-    def noise_variance(self) -> Tensor:
-        """Typical variance of y given f, [*replicates, 1, P], in scaled units."""
+    def noise_variance(self) -> Float[Tensor, "*replicates 1 P"]:
+        """Variance of y given f in scaled units; where it varies over rows, a typical value."""
         ...
 
     @property
-    def mean_noise_variance(self) -> Tensor:
-        """Its mean over rows, where that is something else, [*replicates, 1, P]."""
+    def mean_noise_variance(self) -> Float[Tensor, "*replicates 1 P"]:
+        """Mean over rows of the variance of y given f; equal to `noise_variance` where that does not vary."""
         ...
 
     @property
     def n_parameters(self) -> int:
-        """Trained numbers of one replicate."""
+        """How many numbers one replicate trains."""
         ...
 
     @property
     def n_levels(self) -> int:
-        """Components of y for each Monte Carlo sample of f."""
+        """How many components `RowLikelihood.predictive` makes of each Monte Carlo sample of f."""
         ...
 
     @property
     def kernels(self) -> list[Kernel]:
-        """Kernels of its own."""
+        """The kernels of the likelihood itself, such as that of a noise process."""
         ...
 
     @property
     def varies(self) -> bool:
-        """Whether the noise of a new row depends on the row or on chance."""
+        """Whether the noise variance of a new row depends on the row or is random."""
         ...
 
     def at(
-        self, X_s: Tensor, X: Tensor, draws: Draws, precision: Tensor | None = None
+        self, X_s: SubsetInputs, X: RestInputs, draws: Draws, precision: PerRow | None = None
     ) -> tuple[RowLikelihood, RowLikelihood]:
-        """The likelihood at the subset's rows and at other rows.
+        """The likelihood at the subset's rows and at N other rows.
 
         Parameters
         ----------
         X_s, X : Tensor of shape [..., 1, M, D] and [..., 1, N, D]
+            Inputs of the model, not of the last layer.
         draws : Draws
-            Asked only where a density needs it.
+            Used only by densities that need random numbers.
         precision : Tensor of shape [..., 1, N, P], optional
             Relative precisions of the other rows, where their noise is known.
         """
         ...
 
-    def kl(self) -> Tensor | None:
-        """KL(q || p) of what it has a q over, [*replicates, 1]; None where it has none."""
+    def kl(self) -> Float[Tensor, "*replicates 1"] | None:
+        """KL(q || p) of the likelihood's own latent variables; None where it has none."""
         ...
 
     def continues(self, old: Likelihood) -> bool:
-        """Whether training can go on where `old` ended, with the same parameters."""
+        """Whether training can start from the parameters of the likelihood `old`."""
         ...
 
 
 @dataclass(frozen=True)
 class Sizes:
-    """What a likelihood must know of the model that it is part of.
+    """Sizes and initial values of the model that a likelihood is built for.
+
+    Parameters
+    ----------
+    subset : int
+        Rows M of the subset, or inducing points.
+    input_dim, n_outputs : int
+        Columns of X and of y.
+    noise_variance : float
+        Initial noise variance.
+    lengthscale : float or None
+        Initial lengthscale of kernels over X; None for that of `sodgp.kernels.make.make_kernel`.
+    jitter : Jitter
+    dtype : torch.dtype
+    replicates : torch.Size
 
     Examples
     --------
@@ -176,11 +217,14 @@ class Sizes:
 
 @runtime_checkable
 class LikelihoodOptions(Protocol):
-    """What a user chooses: a frozen object that builds the module."""
+    """The likelihood as a user chooses it: a frozen object of options that builds the module.
+
+    A new likelihood is one file with such an object, its `Likelihood` and its `RowLikelihood`.
+    """
 
     @property
     def name(self) -> str:
-        """As in ``DeepGPRegressor(likelihood=...)``."""
+        """The name in ``DeepGPRegressor(likelihood=...)`` and in model files."""
         ...
 
     @property
@@ -189,7 +233,7 @@ class LikelihoodOptions(Protocol):
         ...
 
     def build(self, sizes: Sizes) -> Likelihood:
-        """The module at its initial values."""
+        """The module with its initial parameters."""
         ...
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:

@@ -11,11 +11,22 @@ import gpytorch
 import torch
 from gpytorch.constraints import GreaterThan
 from gpytorch.kernels import Kernel
+from jaxtyping import Float
 from torch import Tensor, nn
 
 from sodgp.errors import ConfigurationError
 from sodgp.layers.floors import register_floored
-from sodgp.likelihoods.contract import Likelihood, Marginals, RowLikelihood, Sites, Sizes
+from sodgp.likelihoods.contract import (
+    Elementwise,
+    Likelihood,
+    Marginals,
+    PerRow,
+    RestInputs,
+    RowLikelihood,
+    Sites,
+    Sizes,
+    SubsetInputs,
+)
 from sodgp.linalg.draws import Draws
 from sodgp.system.parameters import Parameters
 from sodgp.system.validation import check_share
@@ -32,14 +43,15 @@ __all__ = [
 
 @dataclass(frozen=True, kw_only=True)
 class GaussianOptions(Parameters):
-    """What every Gaussian likelihood can be told.
+    """Options of every Gaussian likelihood.
 
     Parameters
     ----------
     outlier_probability : float or None
-        That an observation is unlike those that were seen; its predictive distribution is then ten times as wide. None
-        is 1 / (N + 1) after N training rows where the predictive density is trained on, which makes models surer of
-        themselves than N rows can warrant, else 0. Not used in training: it may be changed without a new fit.
+        Probability that a new observation is unlike those in the training data; its distribution is then ten times as
+        wide. None is 1 / (N + 1) after N training rows where the objective is the predictive density, which makes
+        models more confident than N rows can justify, else 0. Not used in training: it can be changed without a new
+        fit.
     """
 
     outlier_probability: float | None = None
@@ -52,12 +64,12 @@ class GaussianOptions(Parameters):
 
 @dataclass(frozen=True, kw_only=True)
 class Gaussian(GaussianOptions):
-    """The same Gaussian noise for all rows, with a variance for each output.
+    """Gaussian noise with one variance for all rows, and one for each output.
 
     Parameters
     ----------
     outlier_probability : float or None
-        As of `GaussianOptions`.
+        As in `GaussianOptions`.
 
     Examples
     --------
@@ -69,18 +81,18 @@ class Gaussian(GaussianOptions):
     is_plain: ClassVar[bool] = True
 
     def build(self, sizes: Sizes) -> Likelihood:
-        """The module at its initial values."""
+        """The module with its initial parameters."""
         return GaussianLikelihood(sizes.n_outputs, sizes.noise_variance, dtype=sizes.dtype, replicates=sizes.replicates)
 
 
 class GaussianLikelihood(gpytorch.Module):
-    """y = f + noise, noise ~ N(0, sigma^2).
+    """The module of Gaussian noise: y = f + noise, noise ~ N(0, sigma^2).
 
     Parameters
     ----------
     n_outputs : int
     noise_variance : float or Tensor of shape [*replicates, P]
-        Start of sigma^2.
+        Initial sigma^2.
     dtype : torch.dtype
     replicates : torch.Size
 
@@ -96,7 +108,7 @@ class GaussianLikelihood(gpytorch.Module):
     def __init__(
         self,
         n_outputs: int,
-        noise_variance: float | Tensor,
+        noise_variance: float | Float[Tensor, "*replicates P"],
         *,
         dtype: torch.dtype = torch.float64,
         replicates: torch.Size = torch.Size(),
@@ -107,19 +119,19 @@ class GaussianLikelihood(gpytorch.Module):
         register_floored(self, "raw_noise", start.clone())
 
     @property
-    def noise_variance(self) -> Tensor:
-        """sigma^2 of every output, [*replicates, 1, P]; where the noise varies, at g = 0."""
+    def noise_variance(self) -> Float[Tensor, "*replicates 1 P"]:
+        """sigma^2 of every output; where the noise varies over rows, the variance at g = 0."""
         return self.raw_noise_constraint.transform(self.raw_noise).unsqueeze(-2)
 
     @noise_variance.setter
-    def noise_variance(self, value: Tensor) -> None:
+    def noise_variance(self, value: Float[Tensor, "*replicates 1 P"]) -> None:
         raw = self.raw_noise_constraint.inverse_transform(value.squeeze(-2)).to(self.raw_noise)
         with torch.no_grad():
             self.raw_noise.copy_(raw)
 
     @property
-    def mean_noise_variance(self) -> Tensor:
-        """The same."""
+    def mean_noise_variance(self) -> Float[Tensor, "*replicates 1 P"]:
+        """Equal to `noise_variance`."""
         return self.noise_variance
 
     @property
@@ -134,7 +146,7 @@ class GaussianLikelihood(gpytorch.Module):
 
     @property
     def kernels(self) -> list[Kernel]:
-        """None."""
+        """No kernels."""
         return []
 
     @property
@@ -143,50 +155,54 @@ class GaussianLikelihood(gpytorch.Module):
         return False
 
     def at(
-        self, X_s: Tensor, X: Tensor, draws: Draws, precision: Tensor | None = None
+        self, X_s: SubsetInputs, X: RestInputs, draws: Draws, precision: PerRow | None = None
     ) -> tuple[RowLikelihood, RowLikelihood]:
-        """The same everywhere."""
+        """The same noise at all rows."""
         rows = GaussianRows(self)
         return rows, rows
 
-    def kl(self) -> Tensor | None:
-        """There is no q."""
+    def kl(self) -> Float[Tensor, "*replicates 1"] | None:
+        """None: there are no latent variables."""
         return None
 
     def continues(self, old: Likelihood) -> bool:
-        """After any likelihood of its own kind."""
+        """From any likelihood of the same kind."""
         return type(old) is type(self)
 
 
 class NoiseRows(ABC):
-    """p(y_n | f_n) = N(f_n, noise variance of row n): what the Gaussian likelihoods have in common."""
+    """Base of the Gaussian likelihoods at given rows, p(y_n | f_n) = N(f_n, noise variance of row n)."""
 
     @abstractmethod
-    def noise_variance(self, *, drawn: bool) -> Tensor:
-        """Variance of y given f, [..., 1 or T, 1 or N, P]; `drawn` for observations that are drawn themselves."""
+    def noise_variance(self, *, drawn: bool) -> Float[Tensor, "*batch #T #N P"]:
+        """As in `RowLikelihood`."""
 
     @abstractmethod
-    def expected_log_density(self, y: Tensor, f: Marginals) -> Tensor:
-        """Sum of E log p(y_n | f_n)."""
+    def expected_log_density(self, y: Elementwise, f: Marginals) -> Float[Tensor, "*replicates"]:
+        """As in `RowLikelihood`."""
 
     @abstractmethod
-    def sites(self, y: Tensor) -> Sites:
-        """The labels, with the variance that q_hat gives them."""
+    def sites(self, y: Float[Tensor, "*#batch 1 M P"]) -> Sites:
+        """The labels, and their noise variances in q_hat."""
 
-    def log_density(self, y: Tensor, f: Tensor) -> Tensor:
-        """Log p(y | f), elementwise."""
+    def log_density(self, y: Elementwise, f: Elementwise) -> Float[Tensor, "*batch T N P"]:
+        """As in `RowLikelihood`."""
         return normal_log_density(y, f, self.noise_variance(drawn=True))
 
-    def log_predictive_density(self, y: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
-        """Log E p(y | f) for f ~ N(mean, variance), elementwise."""
+    def log_predictive_density(
+        self, y: Elementwise, mean: Elementwise, variance: Elementwise
+    ) -> Float[Tensor, "*batch T N P"]:
+        """As in `RowLikelihood`."""
         return normal_log_density(y, mean, variance + self.noise_variance(drawn=False))
 
-    def predictive(self, mean: Tensor, variance: Tensor) -> tuple[Tensor, Tensor]:
-        """Means and variances of y from those of f."""
+    def predictive(
+        self, mean: Elementwise, variance: Elementwise
+    ) -> tuple[Float[Tensor, "*batch C N P"], Float[Tensor, "*batch C N P"]]:
+        """One component for each sample of f."""
         return mean, variance + self.noise_variance(drawn=False)
 
-    def objective(self, y: Tensor, f: Marginals, predictive_weight: float = 0.0) -> Tensor:
-        """Weighted mean of expected and predictive log density, as of `RowLikelihood`."""
+    def objective(self, y: Elementwise, f: Marginals, predictive_weight: float = 0.0) -> Float[Tensor, "*replicates"]:
+        """As in `RowLikelihood`: a weighted mean of expected and predictive log density."""
         if not predictive_weight:
             return self.expected_log_density(y, f)
         predictive = mixture_log_density(self.log_predictive_density(y, *f.rows())).sum((-2, -1))
@@ -196,27 +212,28 @@ class NoiseRows(ABC):
 
 
 class GaussianRows(NoiseRows):
-    """One noise variance sigma2 [..., 1, 1, P] for all rows, v of labels: sums over rows are enough for its bound."""
+    """One noise variance for all rows, which needs no more than sums over rows for its bound."""
 
     def __init__(self, likelihood: GaussianLikelihood) -> None:
         self._likelihood = likelihood
         self.sigma2 = likelihood.noise_variance[..., None, :]
 
-    def noise_variance(self, *, drawn: bool) -> Tensor:
-        """sigma2."""
+    def noise_variance(self, *, drawn: bool) -> Float[Tensor, "*batch 1 1 P"]:
+        """The trained sigma^2."""
         return self.sigma2
 
-    def expected_log_density(self, y: Tensor, f: Marginals) -> Tensor:
-        """As of `RowLikelihood`."""
+    def expected_log_density(self, y: Elementwise, f: Marginals) -> Float[Tensor, "*replicates"]:
+        """As in `RowLikelihood`."""
         return total_log_density(y, *f.totals(), self.sigma2)
 
-    def sites(self, y: Tensor) -> Sites:
-        """V = sigma^2."""
+    def sites(self, y: Float[Tensor, "*#batch 1 M P"]) -> Sites:
+        """The labels with noise variance sigma^2."""
+        # Not `sigma2`, whose gradient would be summed in another order.
         return Sites(y, self._likelihood.noise_variance[..., None, :])
 
 
-def mixture_log_density(values: Tensor) -> Tensor:
-    """Log of the mean density over Monte Carlo samples, [..., T, N, P] -> [..., N, P].
+def mixture_log_density(values: Float[Tensor, "*batch T N P"]) -> Float[Tensor, "*batch N P"]:
+    """Log of the mean density over Monte Carlo samples, from the log density at each.
 
     Examples
     --------
@@ -226,18 +243,20 @@ def mixture_log_density(values: Tensor) -> Tensor:
     return values.logsumexp(-3) - math.log(values.shape[-3])
 
 
-def normal_log_density(y: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
+def normal_log_density(
+    y: Float[Tensor, "*#shape"], mean: Float[Tensor, "*#shape"], variance: Float[Tensor, "*#shape"]
+) -> Float[Tensor, "*shape"]:
     """Log N(y; mean, variance), elementwise."""
     return -0.5 * (math.log(2.0 * math.pi) + variance.log() + (y - mean).square() / variance)
 
 
-def expected_log_density(y: Tensor, mean: Tensor, variance: Tensor, noise_variance: Tensor) -> Tensor:
+def expected_log_density(
+    y: Float[Tensor, "*#shape"],
+    mean: Float[Tensor, "*#shape"],
+    variance: Float[Tensor, "*#shape"],
+    noise_variance: Float[Tensor, "*#shape"],
+) -> Float[Tensor, "*shape"]:
     """E log N(y; f, noise) for f ~ N(mean, variance), elementwise.
-
-    Parameters
-    ----------
-    y, mean, variance : Tensor of shape [..., N, P]
-    noise_variance : Tensor of shape [..., 1, P] or broadcastable
 
     Examples
     --------
@@ -248,12 +267,17 @@ def expected_log_density(y: Tensor, mean: Tensor, variance: Tensor, noise_varian
     return -0.5 * (math.log(2.0 * math.pi) + noise_variance.log() + ((y - mean).square() + variance) / noise_variance)
 
 
-def total_log_density(y: Tensor, mean: Tensor, total_variance: Tensor, noise_variance: Tensor) -> Tensor:
-    """The same, summed over rows and outputs and averaged over the Monte Carlo samples, [*replicates].
+def total_log_density(
+    y: Elementwise,
+    mean: Elementwise,
+    total_variance: Float[Tensor, "*#batch #T 1 P"],
+    noise_variance: Float[Tensor, "*#batch 1 1 P"],
+) -> Float[Tensor, "*batch"]:
+    """E log N(y; f, noise), summed over rows and outputs and averaged over the Monte Carlo samples.
 
     Parameters
     ----------
-    y, mean : Tensor of shape [..., 1 or T, N, P] and [..., T, N, P]
+    y, mean : Tensor of shape [..., 1 or T, N, P]
     total_variance : Tensor of shape [..., T, 1, P]
         Variances summed over rows.
     noise_variance : Tensor of shape [..., 1, 1, P]
@@ -269,8 +293,10 @@ def total_log_density(y: Tensor, mean: Tensor, total_variance: Tensor, noise_var
     return (-0.5 * (constant + squares / noise_variance)).sum((-2, -1)).mean(-1)
 
 
-def varying_log_density(y: Tensor, f: Marginals, g: Tensor, precision: Tensor, sigma2: Tensor) -> Tensor:
-    """E log N(y_n; f_n, sigma^2 exp(g_n)), summed over rows and outputs and averaged over samples, [*replicates].
+def varying_log_density(
+    y: Elementwise, f: Marginals, g: PerRow, precision: PerRow, sigma2: Float[Tensor, "*#batch 1 1 P"]
+) -> Float[Tensor, "*batch"]:
+    """E log N(y_n; f_n, sigma^2 exp(g_n)), summed over rows and outputs and averaged over samples.
 
     Parameters
     ----------

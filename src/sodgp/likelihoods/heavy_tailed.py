@@ -1,4 +1,4 @@
-"""Gaussian noise with one of a few variances in every row: heavier tails than a normal distribution has."""
+"""Noise with heavier tails than a Gaussian: in every row one of a few variances, equally likely."""
 
 from __future__ import annotations
 
@@ -8,9 +8,20 @@ from typing import ClassVar, NamedTuple
 
 import torch
 from gpytorch.constraints import Positive
+from jaxtyping import Float
 from torch import Tensor, nn
 
-from sodgp.likelihoods.contract import Likelihood, Marginals, RowLikelihood, Sites, Sizes
+from sodgp.likelihoods.contract import (
+    Elementwise,
+    Likelihood,
+    Marginals,
+    PerRow,
+    RestInputs,
+    RowLikelihood,
+    Sites,
+    Sizes,
+    SubsetInputs,
+)
 from sodgp.likelihoods.gaussian import (
     GaussianLikelihood,
     GaussianOptions,
@@ -23,22 +34,22 @@ from sodgp.linalg.draws import Draws
 
 __all__ = ["HeavyTailed", "HeavyTailedLikelihood", "LevelNoise"]
 
-# The first spread of the levels: with 0 no gradient would ever lead away from equal rows.
+# Initial spread of the levels: at 0 the gradient is zero, and all rows would keep the same noise.
 START_SPREAD = 0.5
-# Values of g in a row: every one costs components, and with few of them rare outliers widen the noise of all.
+# Values of g in a row: each adds components to a prediction, but with few of them rare outliers widen the noise of all.
 N_LEVELS = 8
 
 
 @dataclass(frozen=True, kw_only=True)
 class HeavyTailed(GaussianOptions):
-    """y_n ~ N(f_n, sigma^2 exp(g_n)) with g_n one of eight equally likely values, in every row on its own.
+    """Noise for data with outliers: y_n ~ N(f_n, sigma^2 exp(g_n)), g_n one of eight equally likely values.
 
-    For data with outliers: a label of the subset that is far off loses its weight in q_hat.
+    Rows have independent g_n. A label of the subset that is far from f loses its weight in q_hat.
 
     Parameters
     ----------
     outlier_probability : float or None
-        As of `Gaussian`.
+        As in `GaussianOptions`.
 
     Examples
     --------
@@ -51,7 +62,7 @@ class HeavyTailed(GaussianOptions):
     is_plain: ClassVar[bool] = False
 
     def build(self, sizes: Sizes) -> Likelihood:
-        """The module at its initial values."""
+        """The module with its initial parameters."""
         return HeavyTailedLikelihood(
             sizes.n_outputs,
             sizes.noise_variance,
@@ -62,32 +73,31 @@ class HeavyTailed(GaussianOptions):
 
 
 class LevelNoise(NamedTuple):
-    """What is known of g at some rows where it takes one of a few values, [..., 1, N, P] each: E g and E exp(-g).
+    """E g and E exp(-g) at N rows, where g takes one of a few values.
 
     Examples
     --------
     >>> noise = HeavyTailedLikelihood(1, 0.1, subset=4)
-    >>> noise.at_subset().mean.abs().max().item() < 1e-12  # the values lie evenly around 0
+    >>> noise.at_subset().mean.abs().max().item() < 1e-12  # the values are symmetric around 0
     True
     """
 
-    mean: Tensor
-    precision: Tensor
+    mean: Float[Tensor, "*batch 1 N P"]
+    precision: Float[Tensor, "*batch 1 N P"]
 
 
 class HeavyTailedLikelihood(GaussianLikelihood):
-    """Gaussian noise with variance sigma^2 exp(g_n), g_n one of K equally likely values in every row on its own.
+    """The module of heavy-tailed noise: sigma^2, and g_n independently one of K equally likely values in every row.
 
-    The values are s times the normal quantiles of the middles of K equal parts; at s = 0 the noise is Gaussian. A row
-    of the subset has its own q(g_n), K probabilities that are equal to begin with. Of any other row nothing is known:
-    there g is summed out of the density.
+    The values are s times the standard normal quantiles at (k + 1/2) / K; at s = 0 the noise is Gaussian. Every row of
+    the subset has a q(g_n), K probabilities that start equal. At all other rows g is summed out of the density.
 
     Parameters
     ----------
     n_outputs : int
-        Targets P, each with its own s.
+        Columns P of y, each with its own s.
     noise_variance : float
-        Start of sigma^2.
+        Initial sigma^2.
     subset : int
         Rows M of the subset.
     dtype : torch.dtype
@@ -117,7 +127,7 @@ class HeavyTailedLikelihood(GaussianLikelihood):
         super().__init__(n_outputs, noise_variance, dtype=dtype, replicates=replicates)
         parts = (torch.arange(N_LEVELS, dtype=torch.float64) + 0.5) / N_LEVELS
         self.register_buffer("scores", torch.special.ndtri(parts).to(dtype), persistent=False)
-        # In single precision, whatever PyTorch's default is.
+        # Its buffers in single precision, whatever PyTorch's default type is.
         constraint = Positive().float()
         start = constraint.inverse_transform(torch.full((*replicates, n_outputs), START_SPREAD, dtype=dtype))
         self.register_parameter("raw_spread", nn.Parameter(start))
@@ -126,35 +136,35 @@ class HeavyTailedLikelihood(GaussianLikelihood):
         self.register_parameter("q_logits", nn.Parameter(logits))
 
     @property
-    def spread(self) -> Tensor:
-        """Standard deviation s of the normal distribution whose quantiles g takes, [*replicates, P]."""
+    def spread(self) -> Float[Tensor, "*replicates P"]:
+        """Standard deviation s of the normal distribution whose quantiles are the values of g."""
         return self.raw_spread_constraint.transform(self.raw_spread)
 
     @property
-    def mean_noise_variance(self) -> Tensor:
+    def mean_noise_variance(self) -> Float[Tensor, "*replicates 1 P"]:
         """Mean of sigma^2 exp(g)."""
         return self.noise_variance * self.levels().mean(-4).squeeze(-3)
 
     @property
     def n_parameters(self) -> int:
-        """sigma^2, s, and K - 1 numbers for the K probabilities of every row and output."""
+        """Those of sigma^2 and s, and K - 1 for the K probabilities of every row and output."""
         size, n_outputs, n_levels = self.q_logits.shape[-3:]
         return super().n_parameters + (size * (n_levels - 1) + 1) * n_outputs
 
     @property
     def n_levels(self) -> int:
-        """K."""
+        """The number K of values of g."""
         return N_LEVELS
 
     @property
     def varies(self) -> bool:
-        """G differs from row to row."""
+        """The noise of a row is random."""
         return True
 
     def at(
-        self, X_s: Tensor, X: Tensor, draws: Draws, precision: Tensor | None = None
+        self, X_s: SubsetInputs, X: RestInputs, draws: Draws, precision: PerRow | None = None
     ) -> tuple[RowLikelihood, RowLikelihood]:
-        """With q(g) for the rows of the subset, and all levels for the others."""
+        """The noise under q(g) at the subset's rows, and a mixture over all levels at the others."""
         sigma2 = self.noise_variance[..., None, :]
         return SubsetLevelRows(sigma2, self.at_subset()), LevelRows(self, draws, X.shape[-2])
 
@@ -164,17 +174,17 @@ class HeavyTailedLikelihood(GaussianLikelihood):
         q = self.q_logits.softmax(-1)
         return LevelNoise((q * g).sum(-1).unsqueeze(-3), (q * (-g).exp()).sum(-1).unsqueeze(-3))
 
-    def levels(self) -> Tensor:
-        """Noise variances relative to sigma^2 that are equally likely for a row, [*replicates, K, 1, 1, P]."""
+    def levels(self) -> Float[Tensor, "*replicates K 1 1 P"]:
+        """The equally likely noise variances of a row, relative to sigma^2."""
         return (self.spread.unsqueeze(-2) * self.scores.unsqueeze(-1)).exp()[..., None, None, :]
 
-    def draw(self, normal: Tensor) -> Tensor:
-        """One of the levels for each of these standard normal numbers [*replicates, T, N, P], by their quantiles."""
+    def draw(self, normal: Float[Tensor, "*#batch T N P"]) -> Float[Tensor, "*batch T N P"]:
+        """One of the levels for each of these standard normal numbers, by their quantiles."""
         number = (torch.special.ndtr(normal) * N_LEVELS).long().clamp(0, N_LEVELS - 1)
         return (self.spread[..., None, None, :] * self.scores[number]).exp()
 
-    def kl(self) -> Tensor:
-        """KL(q(g_S) || p(g_S)), summed over rows and outputs, [*replicates, 1]."""
+    def kl(self) -> Float[Tensor, "*replicates 1"]:
+        """KL(q(g_S) || p(g_S)), summed over rows and outputs."""
         log_q = self.q_logits.log_softmax(-1)
         return (log_q.exp() * (log_q + math.log(N_LEVELS))).sum((-3, -2, -1)).unsqueeze(-1)
 
@@ -184,64 +194,68 @@ class HeavyTailedLikelihood(GaussianLikelihood):
 
 
 class LevelRows(NoiseRows):
-    """p(y_n | f_n) = 1/K sum_k N(f_n, sigma^2 level_k) at rows of which nothing is known."""
+    """Rows outside the subset: p(y_n | f_n) = 1/K sum_k N(f_n, sigma^2 level_k)."""
 
     def __init__(self, likelihood: HeavyTailedLikelihood, draws: Draws, n_rows: int) -> None:
         self._likelihood, self._draws, self._n_rows = likelihood, draws, n_rows
         # [..., K, 1, 1, P]
         self.noise = likelihood.noise_variance[..., None, None, :] * likelihood.levels()
 
-    def noise_variance(self, *, drawn: bool) -> Tensor:
-        """Its mean, or a level for each row and sample."""
+    def noise_variance(self, *, drawn: bool) -> Float[Tensor, "*batch #T #N P"]:
+        """The mean over the levels, or a random level for each row and sample."""
         if not drawn:
             return self._likelihood.mean_noise_variance[..., None, :]
         normal = self._draws.rest(self._n_rows, self._likelihood.n_outputs)
         return self._likelihood.noise_variance[..., None, :] * self._likelihood.draw(normal)
 
-    def log_density(self, y: Tensor, f: Tensor) -> Tensor:
-        """Log p(y | f), elementwise."""
+    def log_density(self, y: Elementwise, f: Elementwise) -> Float[Tensor, "*batch T N P"]:
+        """As in `RowLikelihood`."""
         return _over_levels(normal_log_density(y.unsqueeze(-4), f.unsqueeze(-4), self.noise))
 
-    def expected_log_density(self, y: Tensor, f: Marginals) -> Tensor:
-        """Log 1/K sum_k exp E log N(y; f, noise_k), below E log p(y | f): the sum of the terms stays a bound."""
+    def expected_log_density(self, y: Elementwise, f: Marginals) -> Float[Tensor, "*replicates"]:
+        """Log 1/K sum_k exp E log N(y; f, noise_k), which is below E log p(y | f): the objective remains a bound."""
         mean, variance = (values.unsqueeze(-4) for values in f.rows())
         return _over_levels(expected_log_density(y.unsqueeze(-4), mean, variance, self.noise)).sum((-2, -1)).mean(-1)
 
-    def log_predictive_density(self, y: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
-        """Log E p(y | f) for f ~ N(mean, variance), elementwise."""
+    def log_predictive_density(
+        self, y: Elementwise, mean: Elementwise, variance: Elementwise
+    ) -> Float[Tensor, "*batch T N P"]:
+        """As in `RowLikelihood`."""
         return _over_levels(
             normal_log_density(y.unsqueeze(-4), mean.unsqueeze(-4), variance.unsqueeze(-4) + self.noise)
         )
 
-    def sites(self, y: Tensor) -> Sites:
-        """V is the noise at g = 0, before y is seen."""
+    def sites(self, y: Float[Tensor, "*#batch 1 M P"]) -> Sites:
+        """The labels with the noise variance at g = 0, since these rows have no q(g_n)."""
         return Sites(y, self._likelihood.noise_variance[..., None, :])
 
-    def predictive(self, mean: Tensor, variance: Tensor) -> tuple[Tensor, Tensor]:
-        """Every one of T components with every one of K levels, K T in all."""
+    def predictive(
+        self, mean: Elementwise, variance: Elementwise
+    ) -> tuple[Float[Tensor, "*batch C N P"], Float[Tensor, "*batch C N P"]]:
+        """A component for every sample of f and every level, C = K T."""
         pair = torch.broadcast_tensors(mean.unsqueeze(-4), variance.unsqueeze(-4) + self.noise)
         return pair[0].flatten(-4, -3), pair[1].flatten(-4, -3)
 
 
 class SubsetLevelRows(NoiseRows):
-    """The rows of the subset, each with its q(g_n)."""
+    """Rows of the subset, with q(g_n)."""
 
-    def __init__(self, sigma2: Tensor, g: LevelNoise) -> None:
+    def __init__(self, sigma2: Float[Tensor, "*batch 1 1 P"], g: LevelNoise) -> None:
         self.sigma2, self.g = sigma2, g
 
-    def noise_variance(self, *, drawn: bool) -> Tensor:
-        """sigma^2 over the expected precision."""
+    def noise_variance(self, *, drawn: bool) -> Float[Tensor, "*batch 1 N P"]:
+        """The inverse of the expected precision, sigma^2 / E[exp(-g_n)]."""
         return self.sigma2 / self.g.precision
 
-    def expected_log_density(self, y: Tensor, f: Marginals) -> Tensor:
-        """As of `RowLikelihood`."""
+    def expected_log_density(self, y: Elementwise, f: Marginals) -> Float[Tensor, "*replicates"]:
+        """As in `RowLikelihood`."""
         return varying_log_density(y, f, self.g.mean, self.g.precision, self.sigma2)
 
-    def sites(self, y: Tensor) -> Sites:
-        """v_n = sigma^2 / E[exp(-g_n)]."""
+    def sites(self, y: Float[Tensor, "*#batch 1 M P"]) -> Sites:
+        """The labels with the noise variances sigma^2 / E[exp(-g_n)]."""
         return Sites(y, self.noise_variance(drawn=False))
 
 
-def _over_levels(values: Tensor) -> Tensor:
-    """Log of the mean of exp(values) over the levels, [..., K, T, N, P] -> [..., T, N, P]."""
+def _over_levels(values: Float[Tensor, "*batch K T N P"]) -> Float[Tensor, "*batch T N P"]:
+    """Log of the mean of exp(values) over the levels."""
     return values.logsumexp(-4) - math.log(values.shape[-4])

@@ -1,4 +1,4 @@
-"""Gaussian noise whose log variance is a GP over the inputs."""
+"""Gaussian noise with a variance that varies over the inputs: its log is a GP."""
 
 from __future__ import annotations
 
@@ -8,13 +8,24 @@ from typing import ClassVar, NamedTuple
 import gpytorch
 import torch
 from gpytorch.kernels import Kernel
+from jaxtyping import Float
 from torch import Tensor, nn
 
 from sodgp.kernels.make import make_kernel
 from sodgp.layers.families import Gaussian as Normal
 from sodgp.layers.families import kl_to_standard_normal, trained_numbers
 from sodgp.layers.prior import condition
-from sodgp.likelihoods.contract import Likelihood, Marginals, RowLikelihood, Sites, Sizes
+from sodgp.likelihoods.contract import (
+    Elementwise,
+    Likelihood,
+    Marginals,
+    PerRow,
+    RestInputs,
+    RowLikelihood,
+    Sites,
+    Sizes,
+    SubsetInputs,
+)
 from sodgp.likelihoods.gaussian import GaussianLikelihood, GaussianOptions, NoiseRows, varying_log_density
 from sodgp.linalg.cholesky import Jitter, log_diagonal
 from sodgp.linalg.draws import Draws
@@ -22,21 +33,21 @@ from sodgp.linalg.products import OutputVariances
 
 __all__ = ["Heteroscedastic", "HeteroscedasticLikelihood", "LogNoise", "NoiseProcess"]
 
-# The first variance of g: noise that varies by a third of itself, until the data ask for more.
+# Initial variance of g: the noise varies by about a third of itself until the data require more.
 START_VARIANCE = 0.1
 
 
 @dataclass(frozen=True, kw_only=True)
 class Heteroscedastic(GaussianOptions):
-    """y_n ~ N(f_n, sigma^2 exp(g_n)) with g a GP over the inputs.
+    """Gaussian noise that varies smoothly: y_n ~ N(f_n, sigma^2 exp(g_n)) with g a GP over the inputs.
 
-    The bound gets q(G_S) beside the other q and one more term, ``kl_noise``. Given q(G_S) the best label-informed q_hat
-    is again closed: it takes y_n in with the expected precision E[exp(-g_n)] / sigma^2.
+    The variational distribution has another factor q(G_S), and the bound one more term, ``kl_noise``. Given q(G_S) the
+    optimal label-informed q_hat is closed: the precision of label n is the expected one, E[exp(-g_n)] / sigma^2.
 
     Parameters
     ----------
     outlier_probability : float or None
-        As of `Gaussian`.
+        As in `GaussianOptions`.
 
     Examples
     --------
@@ -49,7 +60,7 @@ class Heteroscedastic(GaussianOptions):
     is_plain: ClassVar[bool] = False
 
     def build(self, sizes: Sizes) -> Likelihood:
-        """The module at its initial values: a noise that hardly varies."""
+        """The module with its initial parameters, whose noise hardly varies."""
         kernel = make_kernel(
             "rbf",
             sizes.input_dim,
@@ -70,7 +81,7 @@ class Heteroscedastic(GaussianOptions):
 
 
 class LogNoise(NamedTuple):
-    """Marginals of g at some rows, [..., 1, N, P] each; the noise variance there is sigma^2 exp(g).
+    """Marginal means and variances of g at N rows, where the noise variance is sigma^2 exp(g).
 
     Examples
     --------
@@ -78,24 +89,23 @@ class LogNoise(NamedTuple):
     tensor([1., 1., 1.])
     """
 
-    mean: Tensor
-    variance: Tensor
+    mean: Float[Tensor, "*batch 1 N P"]
+    variance: Float[Tensor, "*batch 1 N P"]
 
     @property
-    def precision(self) -> Tensor:
+    def precision(self) -> Float[Tensor, "*batch 1 N P"]:
         """E exp(-g): the expected precision of an observation, relative to 1 / sigma^2."""
         return (0.5 * self.variance - self.mean).exp()
 
-    def draw(self, normal: Tensor | float) -> Tensor:
-        """exp(g) for draws of g from standard normal numbers that broadcast to [..., T, N, P]."""
+    def draw(self, normal: Float[Tensor, "*#batch T #N P"]) -> Float[Tensor, "*batch T N P"]:
+        """exp(g) for draws of g from standard normal numbers."""
         return (self.mean + self.variance.clamp_min(0.0).sqrt() * normal).exp()
 
 
 class NoiseProcess(gpytorch.Module):
-    """g ~ GP(0, k_g) over the *inputs*, with a Gaussian q(G_S) over the rows of the subset, in whitened form.
+    """The GP of the log noise, g ~ GP(0, k_g), with a whitened Gaussian q(G_S) over the rows of the subset.
 
-    It looks at X itself and not at a hidden layer, so it has no Monte Carlo axis and costs next to nothing beside the
-    layers. Where g = 0 the noise is the likelihood's.
+    Its inputs are X and not a hidden layer, so that it has no Monte Carlo axis and costs little compared with a layer.
 
     Parameters
     ----------
@@ -104,7 +114,7 @@ class NoiseProcess(gpytorch.Module):
     size : int
         Rows M of the subset.
     n_outputs : int
-        Targets P; each has its own g under the same kernel.
+        Columns P of y; each has its own g with the same kernel.
     jitter : Jitter
     dtype : torch.dtype
     replicates : torch.Size
@@ -141,21 +151,16 @@ class NoiseProcess(gpytorch.Module):
 
     @property
     def n_parameters(self) -> int:
-        """Trained numbers of one replicate; of a covariance factor only the lower triangle counts."""
+        """How many numbers one replicate trains; of a covariance factor only the lower triangle counts."""
         return trained_numbers(self)
 
     @property
     def kernels(self) -> list[Kernel]:
-        """Whose parameters are trained."""
+        """The kernel k_g."""
         return [self.kernel]
 
-    def at(self, X_s: Tensor, X_b: Tensor) -> tuple[LogNoise, LogNoise]:
-        """Marginals of g at the subset's rows and at other rows.
-
-        Parameters
-        ----------
-        X_s, X_b : Tensor of shape [..., 1, M, D] and [..., 1, B, D]
-        """
+    def at(self, X_s: SubsetInputs, X_b: RestInputs) -> tuple[LogNoise, LogNoise]:
+        """Marginals of g at the subset's rows and at other rows."""
         cond = condition(self.kernel, X_s, X_b, self.jitter, what="K_SS of the noise process")
         m, C = self._q()
         image = cond.factor.over_outputs().times(C)
@@ -163,25 +168,25 @@ class NoiseProcess(gpytorch.Module):
         rest = LogNoise(cond.A.mT @ m, cond.V.unsqueeze(-1) + OutputVariances.apply(cond.A, C))
         return subset, rest
 
-    def kl(self) -> Tensor:
-        """KL(q(G_S) || p(G_S)), summed over outputs, [..., 1]."""
+    def kl(self) -> Float[Tensor, "*replicates 1"]:
+        """KL(q(G_S) || p(G_S)), summed over outputs."""
         m, C = self._q()
         return kl_to_standard_normal(Normal(m, C), log_diagonal(C).sum(-1))
 
-    def _q(self) -> tuple[Tensor, Tensor]:
-        """Mean [..., 1, M, P] and lower-triangular factor [..., 1, P, M, M], with the sample axis in place."""
+    def _q(self) -> tuple[Float[Tensor, "*replicates 1 M P"], Float[Tensor, "*replicates 1 P M M"]]:
+        """Mean and lower-triangular factor of q(G_S), with the sample axis in place."""
         return self.q_mean.unsqueeze(-3), self.q_factor.tril().unsqueeze(-4)
 
 
 class HeteroscedasticLikelihood(GaussianLikelihood):
-    """Gaussian noise with variance sigma^2 exp(g_n).
+    """The module of heteroscedastic noise: sigma^2 and the process of g.
 
     Parameters
     ----------
     process : NoiseProcess
         Of g.
     noise_variance : float
-        Start of sigma^2.
+        Initial sigma^2.
     """
 
     def __init__(self, process: NoiseProcess, noise_variance: float) -> None:
@@ -192,28 +197,28 @@ class HeteroscedasticLikelihood(GaussianLikelihood):
 
     @property
     def n_parameters(self) -> int:
-        """sigma^2, k_g and q(G_S)."""
+        """Those of sigma^2, k_g and q(G_S)."""
         return super().n_parameters + self.process.n_parameters
 
     @property
     def kernels(self) -> list[Kernel]:
-        """k_g."""
-        return [self.process.kernel]
+        """The kernel k_g."""
+        return self.process.kernels
 
     @property
     def varies(self) -> bool:
-        """G is uncertain."""
+        """The noise depends on the row, and g is uncertain."""
         return True
 
     def at(
-        self, X_s: Tensor, X: Tensor, draws: Draws, precision: Tensor | None = None
+        self, X_s: SubsetInputs, X: RestInputs, draws: Draws, precision: PerRow | None = None
     ) -> tuple[RowLikelihood, RowLikelihood]:
-        """With the marginals of g at these rows."""
+        """The noise given the marginals of g at these rows."""
         sigma2 = self.noise_variance[..., None, :]
         subset, rest = self.process.at(X_s, X)
         return LogNoiseRows(sigma2, subset, draws), LogNoiseRows(sigma2, rest, draws)
 
-    def kl(self) -> Tensor:
+    def kl(self) -> Float[Tensor, "*replicates 1"]:
         """KL(q(G_S) || p(G_S))."""
         return self.process.kl()
 
@@ -223,20 +228,20 @@ class HeteroscedasticLikelihood(GaussianLikelihood):
 
 
 class LogNoiseRows(NoiseRows):
-    """Noise variances sigma2 exp(g_n) with Gaussian marginals of g_n; g is drawn for predictive densities."""
+    """Noise variances sigma^2 exp(g_n) with Gaussian marginals of g_n, which is drawn for predictive densities."""
 
-    def __init__(self, sigma2: Tensor, g: LogNoise, draws: Draws) -> None:
+    def __init__(self, sigma2: Float[Tensor, "*batch 1 1 P"], g: LogNoise, draws: Draws) -> None:
         self.sigma2, self.g, self.draws = sigma2, g, draws
 
-    def noise_variance(self, *, drawn: bool) -> Tensor:
-        """With a draw of g in either case."""
+    def noise_variance(self, *, drawn: bool) -> Float[Tensor, "*batch T N P"]:
+        """The variance at a draw of g for every sample, in either case."""
         rows, outputs = self.g.mean.shape[-2:]
         return self.sigma2 * self.g.draw(self.draws.rest(rows, outputs))
 
-    def expected_log_density(self, y: Tensor, f: Marginals) -> Tensor:
-        """As of `RowLikelihood`."""
+    def expected_log_density(self, y: Elementwise, f: Marginals) -> Float[Tensor, "*replicates"]:
+        """As in `RowLikelihood`."""
         return varying_log_density(y, f, self.g.mean, self.g.precision, self.sigma2)
 
-    def sites(self, y: Tensor) -> Sites:
-        """v_n = sigma^2 / E[exp(-g_n)]."""
+    def sites(self, y: Float[Tensor, "*#batch 1 M P"]) -> Sites:
+        """The labels with the noise variances sigma^2 / E[exp(-g_n)]."""
         return Sites(y, self.sigma2 / self.g.precision)

@@ -1,4 +1,4 @@
-"""Gaussian noise whose variance is known for every training row, and not trained."""
+"""Gaussian noise with a known variance for every training row."""
 
 from __future__ import annotations
 
@@ -6,9 +6,20 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import torch
+from jaxtyping import Float
 from torch import Tensor
 
-from sodgp.likelihoods.contract import Likelihood, Marginals, RowLikelihood, Sites, Sizes
+from sodgp.likelihoods.contract import (
+    Elementwise,
+    Likelihood,
+    Marginals,
+    PerRow,
+    RestInputs,
+    RowLikelihood,
+    Sites,
+    Sizes,
+    SubsetInputs,
+)
 from sodgp.likelihoods.gaussian import (
     GaussianLikelihood,
     GaussianOptions,
@@ -23,16 +34,16 @@ __all__ = ["KnownNoise", "KnownNoiseLikelihood"]
 
 @dataclass(frozen=True, kw_only=True)
 class KnownNoise(GaussianOptions):
-    """Noise variances that were measured: ``fit(X, y, noise_variance=...)`` makes one.
+    """Known noise variances, as given to ``fit(X, y, noise_variance=...)``.
 
     Parameters
     ----------
     outlier_probability : float or None
-        As of `GaussianOptions`.
+        As in `GaussianOptions`.
     variance : Tensor of shape [*replicates, P], optional
-        Mean noise variance, which a new row has; None leaves both to a state that is loaded.
+        Mean noise variance, which new rows have. None for both where a state is loaded later.
     precision : Tensor of shape [*replicates, M, P], optional
-        That mean over the variance of every row of the subset.
+        The mean noise variance over that of every row of the subset.
 
     Examples
     --------
@@ -41,14 +52,14 @@ class KnownNoise(GaussianOptions):
     0
     """
 
-    variance: Tensor | None = None
-    precision: Tensor | None = None
+    variance: Float[Tensor, "*replicates P"] | None = None
+    precision: Float[Tensor, "*replicates M P"] | None = None
 
     name: ClassVar[str] = "known_noise"
     is_plain: ClassVar[bool] = False
 
     def build(self, sizes: Sizes) -> Likelihood:
-        """The module, complete from the beginning."""
+        """The module, in which nothing is trained."""
         outputs = (*sizes.replicates, sizes.n_outputs)
         rows = (*sizes.replicates, sizes.subset, sizes.n_outputs)
         variance = torch.ones(outputs) if self.variance is None else self.variance.expand(outputs)
@@ -57,7 +68,7 @@ class KnownNoise(GaussianOptions):
 
 
 class KnownNoiseLikelihood(GaussianLikelihood):
-    """y_n = f_n + noise, noise ~ N(0, sigma^2 / precision_n), with both known.
+    """The module of known noise: y_n = f_n + noise, noise ~ N(0, sigma^2 / precision_n), with nothing to train.
 
     Parameters
     ----------
@@ -69,7 +80,7 @@ class KnownNoiseLikelihood(GaussianLikelihood):
 
     subset_precision: Tensor
 
-    def __init__(self, variance: Tensor, precision: Tensor) -> None:
+    def __init__(self, variance: Float[Tensor, "*replicates P"], precision: Float[Tensor, "*replicates M P"]) -> None:
         super().__init__(variance.shape[-1], variance, dtype=variance.dtype, replicates=torch.Size(variance.shape[:-1]))
         self.raw_noise.requires_grad_(False)
         self.register_buffer("subset_precision", precision)
@@ -80,30 +91,30 @@ class KnownNoiseLikelihood(GaussianLikelihood):
         return 0
 
     def at(
-        self, X_s: Tensor, X: Tensor, draws: Draws, precision: Tensor | None = None
+        self, X_s: SubsetInputs, X: RestInputs, draws: Draws, precision: PerRow | None = None
     ) -> tuple[RowLikelihood, RowLikelihood]:
-        """Each row's own noise; the mean noise where the rows are new."""
+        """The known noise of every row; without `precision` the mean noise for the other rows."""
         sigma2 = self.noise_variance[..., None, :]
         subset = KnownNoiseRows(sigma2, self.subset_precision.unsqueeze(-3))
         return subset, GaussianRows(self) if precision is None else KnownNoiseRows(sigma2, precision)
 
 
 class KnownNoiseRows(NoiseRows):
-    """Noise variances sigma2 / precision_n, sigma2 [..., 1, 1, P] and precision [..., 1, N, P]."""
+    """Noise variances sigma^2 / precision_n at given rows."""
 
-    def __init__(self, sigma2: Tensor, precision: Tensor) -> None:
+    def __init__(self, sigma2: Float[Tensor, "*#batch 1 1 P"], precision: PerRow) -> None:
         self.sigma2, self.precision = sigma2, precision
-        # Log variance relative to sigma2.
+        # Log variance relative to sigma^2.
         self.g = -precision.log()
 
-    def noise_variance(self, *, drawn: bool) -> Tensor:
-        """The known ones."""
+    def noise_variance(self, *, drawn: bool) -> Float[Tensor, "*batch 1 N P"]:
+        """The known variances."""
         return self.sigma2 * self.g.exp()
 
-    def expected_log_density(self, y: Tensor, f: Marginals) -> Tensor:
-        """As of `RowLikelihood`."""
+    def expected_log_density(self, y: Elementwise, f: Marginals) -> Float[Tensor, "*replicates"]:
+        """As in `RowLikelihood`."""
         return varying_log_density(y, f, self.g, (-self.g).exp(), self.sigma2)
 
-    def sites(self, y: Tensor) -> Sites:
-        """v_n is the known variance."""
+    def sites(self, y: Float[Tensor, "*#batch 1 M P"]) -> Sites:
+        """The labels with their known noise variances."""
         return Sites(y, self.sigma2 / self.precision)

@@ -1,4 +1,4 @@
-"""What a deep GP is before it has parameters: sizes, kernels, means and initial values."""
+"""The architecture of a deep GP, from which a method builds the model: sizes, kernels, means, initial values."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 import torch
 from gpytorch.kernels import Kernel
+from jaxtyping import Float
 from torch import Tensor
 
 from sodgp.kernels.make import KernelSpec, make_kernel
@@ -20,7 +21,7 @@ __all__ = ["Architecture", "Initialization"]
 
 @dataclass(frozen=True)
 class Initialization:
-    """Values at which training starts, in units of the standardised data.
+    """Initial parameters, in units of the standardised data.
 
     Parameters
     ----------
@@ -33,10 +34,10 @@ class Initialization:
     label_noise_variance : float
         v of q_hat where it is not tied to the likelihood's (SoD only).
     hidden_factor, last_factor : float
-        q starts with the covariance factor ``factor * I``.
+        The covariance factor of q starts as ``factor * I``.
     means : {"zero", "uniform"}
-        Of q (SoD only): zero, or uniform on [0, 1), the same matrix in every hidden layer, as the authors' program
-        starts.
+        Means of q (SoD only): zero, or uniform on [0, 1) with the same matrix in every hidden layer, as in the authors'
+        program.
 
     Examples
     --------
@@ -56,7 +57,7 @@ class Initialization:
 
 @dataclass(frozen=True)
 class Architecture:
-    """Everything an inference method needs to build its model.
+    """Everything that an inference method needs to build its model.
 
     Parameters
     ----------
@@ -65,7 +66,7 @@ class Architecture:
     size : int
         Rows of the subset, or inducing points per layer (M).
     mean_weights : list of Tensor of shape [*replicates, D_in, D_out]
-        Linear means of the hidden layers; their number and widths are those of the hidden layers.
+        Linear means of the hidden layers, which also give their number and widths.
     kernel : str, function or gpytorch kernel
         See `sodgp.kernels.make.make_kernel`.
     likelihood : LikelihoodOptions
@@ -85,7 +86,7 @@ class Architecture:
     input_dim: int
     n_outputs: int
     size: int
-    mean_weights: Sequence[Tensor]
+    mean_weights: Sequence[Float[Tensor, "*replicates _ _"]]
     kernel: KernelSpec = "rbf"
     likelihood: LikelihoodOptions = field(default_factory=Gaussian)
     initialization: Initialization = field(default_factory=Initialization)
@@ -99,7 +100,7 @@ class Architecture:
         return [*(W.shape[-1] for W in self.mean_weights), self.n_outputs]
 
     def kernel_of(self, layer: int, *, per_output: bool = False) -> Kernel:
-        """A fresh kernel for the layer with that index, from 0; with `per_output` a batch of one for each output."""
+        """A new kernel for a layer, counted from 0; with `per_output` a batch of kernels, one for each output."""
         dims, start = [self.input_dim, *self.widths][layer], self.initialization
         outputs = self.widths[layer : layer + 1] if per_output else []
         return make_kernel(
@@ -112,14 +113,14 @@ class Architecture:
         )
 
     def mean_of(self, layer: int) -> HiddenMean:
-        """Mean function of the layer with that index, from 0; the last layer's is zero."""
+        """A new mean function for a layer, counted from 0; that of the last layer is zero."""
         if layer < len(self.mean_weights):
             return HiddenMean(self.mean_weights[layer].to(self.dtype).clone())
         dims = [self.input_dim, *self.widths]
         return HiddenMean(torch.zeros(dims[layer], dims[layer + 1], dtype=self.dtype))
 
     def build_likelihood(self) -> Likelihood:
-        """The likelihood's module at its initial values."""
+        """A new likelihood module with its initial parameters."""
         sizes = Sizes(
             subset=self.size,
             input_dim=self.input_dim,

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, cast
+from typing import cast
 
 import gpytorch
 import torch
+from jaxtyping import Float
 from torch import Tensor, nn
 
 from sodgp.kernels.dense import is_captureable
@@ -14,15 +15,19 @@ from sodgp.layers.contract import Layer, Points
 from sodgp.likelihoods.contract import Likelihood
 from sodgp.linalg.draws import Draws
 
-__all__ = ["DeepGP"]
+__all__ = ["DeepGP", "Structure"]
+
+Structure = list[tuple[str, ...]]
+"""For every module of a model its name, its class, and the attributes that its parameters depend on."""
 
 
 class DeepGP(gpytorch.Module):
-    """GP layers, the last one included, and the likelihood of the observations.
+    """A stack of GP layers and the likelihood of the observations.
 
     Parameters
     ----------
     layers : sequence of Layer
+        The last one included.
     likelihood : Likelihood
     replicates : torch.Size
         Leading axes of independent models.
@@ -44,24 +49,24 @@ class DeepGP(gpytorch.Module):
         self, layers: Sequence[Layer], likelihood: Likelihood, *, replicates: torch.Size = torch.Size()
     ) -> None:
         super().__init__()
-        # A ModuleList is a sequence of the layers in it, which its own type does not say.
+        # The type of a ModuleList does not say that it is a sequence of layers.
         self.layers = cast("Sequence[Layer]", nn.ModuleList(cast("Sequence[nn.Module]", layers)))
         self.likelihood = likelihood
         self.replicates = replicates
 
     @property
     def n_outputs(self) -> int:
-        """Columns P of the targets."""
+        """Columns P of y."""
         return self.likelihood.n_outputs
 
     @property
     def dtype(self) -> torch.dtype:
-        """Of all parameters."""
+        """Type of all parameters."""
         return self.last.q_mean.dtype
 
     @property
     def device(self) -> torch.device:
-        """Of all parameters."""
+        """Device of all parameters."""
         return self.last.q_mean.device
 
     @property
@@ -76,41 +81,43 @@ class DeepGP(gpytorch.Module):
 
     @property
     def widths(self) -> list[int]:
-        """Outputs of every layer."""
+        """Outputs of every layer, the last one included."""
         return [layer.q_mean.shape[-1] for layer in self.layers]
 
     @property
     def has_separate_kernels(self) -> bool:
-        """Whether the outputs of the first layer have a kernel each."""
+        """Whether the first layer has a kernel for each output."""
         return self.layers[0].has_kernel_per_output
 
     @property
-    def noise_variance(self) -> Tensor:
-        """Noise variance of every output, [*replicates, 1, P]; where it varies, the typical one."""
+    def noise_variance(self) -> Float[Tensor, "*replicates 1 P"]:
+        """Noise variance of every output; where it varies over rows, a typical value."""
         return self.likelihood.noise_variance
 
     @property
     def n_parameters(self) -> int:
-        """Numbers that one replicate trains."""
+        """How many numbers one replicate trains."""
         return sum(layer.n_parameters for layer in self.layers) + self.likelihood.n_parameters
 
     @property
     def is_captureable(self) -> bool:
-        """Whether a training step can be recorded as a CUDA graph: our own kernels, and no priors to validate."""
+        """Whether a step can be recorded as a CUDA graph: only kernels of the library, and no priors to validate."""
         kernels = [*(layer.kernel for layer in self.layers), *self.likelihood.kernels]
         return all(map(is_captureable, kernels)) and not any(True for _ in self.named_priors())
 
     @property
-    def structure(self) -> list[tuple[Any, ...]]:
-        """What the numbers of a model do not say about it: two models with one structure can swap their numbers."""
+    def structure(self) -> Structure:
+        """Everything about the model but its numbers: models with equal structures can exchange their state dicts."""
         attributes = ("nu", "parameterization", "jitter", "has_noise")
         return [
             (name, type(module).__name__, *(str(getattr(module, attribute, None)) for attribute in attributes))
             for name, module in self.named_modules()
         ]
 
-    def propagate(self, points: Points, draws: Draws, coupling: str) -> tuple[Points, list[Tensor]]:
-        """Send subset and other rows through the hidden layers together.
+    def propagate(
+        self, points: Points, draws: Draws, coupling: str
+    ) -> tuple[Points, list[Float[Tensor, "*replicates T"]]]:
+        """Propagate the subset and other rows through the hidden layers.
 
         Returns
         -------
@@ -125,13 +132,13 @@ class DeepGP(gpytorch.Module):
             kls.append(kl)
         return points, kls
 
-    def with_log_prior(self, terms: dict[str, Tensor]) -> dict[str, Tensor]:
-        """The terms, and the log density of the user's priors where there are any (maximum a posteriori for those)."""
+    def with_log_prior(self, terms: dict[str, Float[Tensor, "*replicates"]]) -> dict[str, Float[Tensor, "*replicates"]]:
+        """The terms of an objective with the term ``log_prior``, if there are priors: their parameters are then MAP."""
         prior = self.log_prior()
         return terms if prior is None else {**terms, "log_prior": prior}
 
-    def log_prior(self) -> Tensor | None:
-        """Log density of the priors that the user put on kernel or noise parameters; None without priors."""
+    def log_prior(self) -> Float[Tensor, "*replicates"] | None:
+        """Log density of the priors that the user has given kernel or noise parameters; None without priors."""
         values = [
             prior.log_prob(closure(module)).reshape(*self.replicates, -1).sum(-1)
             for _, module, prior, closure, _ in self.named_priors()
