@@ -8,10 +8,11 @@ from gpytorch.kernels import MaternKernel, RBFKernel, ScaleKernel
 from torch.distributions import MultivariateNormal, Normal, kl_divergence
 
 from sodgp.inference.contract import Batch, bound
-from sodgp.inference.sod import SoD, sites_of
+from sodgp.inference.sod import SoD
 from sodgp.layers.contract import Points
 from sodgp.layers.prior import HiddenMean
 from sodgp.layers.subset import SubsetLayer
+from sodgp.likelihoods.contract import Sites
 from sodgp.likelihoods.gaussian import GaussianLikelihood
 from sodgp.linalg.cholesky import Jitter
 from sodgp.linalg.draws import FreshDraws
@@ -193,7 +194,8 @@ def predict_joint(method, model, X_s, y_s, X, draws):
 def sites(model, X_s, y_s):
     """The sites of q_hat."""
     p_s, _ = model.likelihood.at(X_s, X_s[..., :1, :], fresh(0))
-    return sites_of(model, p_s, y_s)
+    label, variance = p_s.sites(y_s)
+    return Sites(label, model.last.label_noise(variance))
 
 
 def predict_as_batch(method, model, X_s, y_s, X, draws):

@@ -18,7 +18,7 @@ from sodgp.inference.sod_prediction import MarginalPredictor, kept_or_drawn
 from sodgp.layers.contract import Points
 from sodgp.layers.families import FAMILIES
 from sodgp.layers.subset import COUPLINGS, SeparateLayer, SubsetLayer
-from sodgp.likelihoods.contract import LikelihoodOptions, RowLikelihood, Sites
+from sodgp.likelihoods.contract import LikelihoodOptions
 from sodgp.linalg.draws import Draws, FreshDraws
 from sodgp.model.architecture import GROUP, Architecture
 from sodgp.model.deep_gp import DeepGP
@@ -223,7 +223,7 @@ class SoD(parameters.Parameters):
         """The terms of eq. (SOD_Elbo)."""
         points, kls = model.propagate(Points(batch.X_s, batch.X_b), draws, self.coupling)
         p_s, p_b = model.likelihood.at(batch.X_s, batch.X_b, draws, batch.precision_b)
-        q_hat = _last(model).label_informed(points, *sites_of(model, p_s, batch.y_s))
+        q_hat = _last(model).label_informed(points, *p_s.sites(batch.y_s))
         terms = {
             "rest": batch.scale * p_b.objective(batch.y_b, q_hat.rest, self.predictive_weight or 0.0),
             "subset": p_s.expected_log_density(batch.y_s, q_hat.subset),
@@ -241,7 +241,7 @@ class SoD(parameters.Parameters):
     ) -> Predictor:
         """Eq. (prediction), with new rows in the place of the batch: one Gaussian for each sample."""
         p_s, _ = model.likelihood.at(X_s, X_s[..., :1, :], draws)
-        sites = sites_of(model, p_s, y_s)
+        sites = p_s.sites(y_s)
         # A single row has the same distribution in "joint" and "ancestral" coupling.
         return kept_or_drawn(model, X_s, sites, draws) if self.prepares_once else MarginalPredictor(model, X_s, sites)
 
@@ -270,7 +270,7 @@ class SoD(parameters.Parameters):
         """Noise variances of the sites of a subset's labels."""
         rows = X.unsqueeze(0)
         p_s, _ = model.likelihood.at(rows, rows[:, :1], FreshDraws(torch.Generator(), 1))
-        return sites_of(model, p_s, rows).variance.squeeze(0)
+        return _last(model).label_noise(p_s.sites(rows).variance).squeeze(0)
 
     def training_numbers(self, architecture: Architecture, n_rows: int, batch_rows: int, n_samples: int) -> float:
         """As in the contract; the couplings differ in the size of their draws."""
@@ -308,22 +308,6 @@ class SoD(parameters.Parameters):
 
 def _last(model: DeepGP) -> SubsetLayer:
     return cast(SubsetLayer, model.last)
-
-
-def sites_of(model: DeepGP, p_s: RowLikelihood, y_s: Float[Tensor, "*replicates 1 M P"]) -> Sites:
-    """The sites of the subset's labels in q_hat: the likelihood's, or with the last layer's label noise.
-
-    Parameters
-    ----------
-    model : DeepGP
-    p_s : RowLikelihood
-        The likelihood at the subset's rows.
-    y_s : Tensor of shape [*replicates, 1, M, P]
-    """
-    sites, last = p_s.sites(y_s), _last(model)
-    if not last.has_noise:
-        return sites
-    return Sites(sites.label, last.noise_variance[..., None, None, None].expand_as(model.noise_variance[..., None, :]))
 
 
 def _start_at_prior_means(layers: list[SubsetLayer], X_s: Float[Tensor, "*replicates M D"]) -> None:

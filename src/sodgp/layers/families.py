@@ -23,7 +23,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from sodgp.layers.prior import Conditional
-from sodgp.linalg.cholesky import Factor, Jitter, factorise, log_diagonal
+from sodgp.linalg.cholesky import Factor, Jitter, factorise
 from sodgp.linalg.products import Gram
 
 __all__ = ["FAMILIES", "Family", "Gaussian", "LabelInformed", "PaperFamily", "WhitenedFamily"]
@@ -58,6 +58,11 @@ class Gaussian(NamedTuple):
     def variance(self) -> Float[Tensor, "*batch T M D"]:
         """Marginal variances."""
         return self.factor.square().sum(-1).mT
+
+
+def half_log_det(C: Root) -> Float[Tensor, "*#batch 1 D"]:
+    """Half the log determinant of C C' for a lower-triangular C; the sign of its diagonal is free."""
+    return C.diagonal(dim1=-2, dim2=-1).abs().log().sum(-1)
 
 
 def trained_numbers(layer: nn.Module) -> int:
@@ -172,7 +177,7 @@ class WhitenedFamily:
 
     def kl(self, m: Mean, C: Root, cond: Conditional, mean_s: MeanOfS) -> Float[Tensor, "*#batch #T"]:
         """KL(N(m, C C') || N(0, I)), which depends neither on K nor on the sample."""
-        return kl_to_standard_normal(Gaussian(m, C), log_diagonal(C).sum(-1))
+        return kl_to_standard_normal(Gaussian(m, C), half_log_det(C).sum(-1))
 
     def label_informed(
         self, m: Mean, C: Root, cond: Conditional, mean_s: MeanOfS, y_s: Labels, v: LabelNoise
@@ -184,7 +189,7 @@ class WhitenedFamily:
         residual = (y_s - mean_s - cond.factor.times(m)) / v
         m_hat = m + _gram_times(C_hat, cond.factor.transpose_times(residual))
         w = Gaussian(m_hat, C_hat)
-        kl = kl_to_standard_normal(w, (log_diagonal(C) - Q.log_det()).sum(-1))
+        kl = kl_to_standard_normal(w, (half_log_det(C) - Q.log_det()).sum(-1))
         return LabelInformed(w, mean_s + cond.factor.times(m_hat), image, Q, _relative_variance(Q), kl)
 
 
@@ -225,7 +230,7 @@ class PaperFamily:
         pooled = (C @ C.mT).sum(-3)
         trace = ((cond.L_inv @ pooled) * cond.L_inv).sum((-2, -1))
         distance = cond.factor.solve(m - mean_s).square().sum((-2, -1))
-        log_det = n_outputs * cond.factor.log_det() - log_diagonal(C).sum(-1)
+        log_det = n_outputs * cond.factor.log_det() - half_log_det(C).sum(-1)
         return 0.5 * (trace + distance - n_rows * n_outputs) + log_det
 
     def label_informed(
@@ -236,7 +241,7 @@ class PaperFamily:
         C_hat = Q.solve(C.mT).mT
         m_hat = m + _gram_times(C_hat, (y_s - m) / v)
         w = Gaussian(cond.factor.solve(m_hat - mean_s), cond.factor.over_outputs().solve(C_hat))
-        log_det = log_diagonal(C) - Q.log_det() - cond.factor.log_det()[..., None]
+        log_det = half_log_det(C) - Q.log_det() - cond.factor.log_det()[..., None]
         kl = kl_to_standard_normal(w, log_det.sum(-1))
         return LabelInformed(w, m_hat, C, Q, _relative_variance(Q), kl)
 

@@ -16,9 +16,9 @@ from torch import Tensor, nn
 
 from sodgp.kernels.dense import covariance
 from sodgp.layers.contract import Points
-from sodgp.layers.families import Gaussian, kl_to_standard_normal, trained_numbers
+from sodgp.layers.families import Gaussian, half_log_det, kl_to_standard_normal, trained_numbers
 from sodgp.layers.prior import Conditional, HiddenMean, condition, correlated, register_floored
-from sodgp.linalg.cholesky import Jitter, log_diagonal
+from sodgp.linalg.cholesky import Jitter
 from sodgp.linalg.draws import Draws
 from sodgp.linalg.products import OutputVariances
 
@@ -218,7 +218,7 @@ class InducingLayer(gpytorch.Module):
         m, C = self.variational_parameters()
         if C is None:
             return 0.5 * m.square().sum((-2, -1))
-        return kl_to_standard_normal(Gaussian(m, C), log_diagonal(C).sum(-1))
+        return kl_to_standard_normal(Gaussian(m, C), half_log_det(C).sum(-1))
 
 
 class InducingMarginals:

@@ -157,8 +157,8 @@ class SubsetLayer(gpytorch.Module):
     def _draw(self, points: Points, draws: Draws, coupling: str) -> tuple[Points, Float[Tensor, "*layout T"]]:
         """As `propagate`, in the kernel layout."""
         cond = self.condition(points)
+        mean_s, mean_b = self.prior_mean(points.subset), self.prior_mean(points.rest)
         m, C = self.variational_parameters()
-        mean_s, mean_b = (self.prior_mean(Z) for Z in points)
         kl = self.family.kl(m, C, cond, mean_s)
         if coupling == "ancestral":
             noise = self.draw_variance
@@ -184,10 +184,11 @@ class SubsetLayer(gpytorch.Module):
         points : Points
         label : Tensor of shape [..., 1, M, P]
         variance : Tensor of shape [..., 1, 1 or M, P]
-            Of the sites, one for all rows or one for each (paper: v).
+            Of the sites, one for all rows or one for each; a layer with a label noise of its own uses that (paper: v).
         """
-        cond, q_hat, mean_b = self.conditioned_on_labels(points, label, variance)
-        return Posterior(SubsetMarginals(q_hat, variance), RestMarginals(cond, q_hat.w, mean_b), q_hat.kl)
+        v = self.label_noise(variance)
+        cond, q_hat, mean_b = self._condition_on_labels(points, label, v)
+        return Posterior(SubsetMarginals(q_hat, v), RestMarginals(cond, q_hat.w, mean_b), q_hat.kl)
 
     def label_informed_joint(
         self, points: Points, label: Float[Tensor, "*#batch 1 M P"], variance: Float[Tensor, "*#batch 1 #M P"]
@@ -200,10 +201,19 @@ class SubsetLayer(gpytorch.Module):
         self, points: Points, label: Float[Tensor, "*#batch 1 M P"], variance: Float[Tensor, "*#batch 1 #M P"]
     ) -> tuple[Conditional, LabelInformed, Float[Tensor, "*batch T B P"]]:
         """The parts of `label_informed`: conditional of the other rows, q_hat, and prior mean of the other rows."""
+        return self._condition_on_labels(points, label, self.label_noise(variance))
+
+    def label_noise(self, variance: Float[Tensor, "*#batch 1 #M P"]) -> Float[Tensor, "*#batch 1 #M P"]:
+        """The noise variance v of labels in q_hat: the layer's own, or that of the sites."""
+        return self.noise_variance[..., None, None, None].expand_as(variance) if self.has_noise else variance
+
+    def _condition_on_labels(
+        self, points: Points, label: Float[Tensor, "*#batch 1 M P"], v: Float[Tensor, "*#batch 1 #M P"]
+    ) -> tuple[Conditional, LabelInformed, Float[Tensor, "*batch T B P"]]:
         cond = self.condition(points)
         m, C = self.variational_parameters()
         mean_s, mean_b = self.mean(points.subset), self.mean(points.rest)
-        return cond, self.family.label_informed(m, C, cond, mean_s, label, variance), mean_b
+        return cond, self.family.label_informed(m, C, cond, mean_s, label, v), mean_b
 
     @property
     def draw_variance(self) -> Float[Tensor, "*layout 1 1 1"]:

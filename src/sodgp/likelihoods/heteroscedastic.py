@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from sodgp.kernels.make import make_kernel
 from sodgp.layers.families import Gaussian as Normal
-from sodgp.layers.families import kl_to_standard_normal, trained_numbers
+from sodgp.layers.families import half_log_det, kl_to_standard_normal, trained_numbers
 from sodgp.layers.prior import condition
 from sodgp.likelihoods.contract import (
     Elementwise,
@@ -27,7 +27,7 @@ from sodgp.likelihoods.contract import (
     SubsetInputs,
 )
 from sodgp.likelihoods.gaussian import GaussianLikelihood, GaussianOptions, NoiseRows, varying_log_density
-from sodgp.linalg.cholesky import Jitter, log_diagonal
+from sodgp.linalg.cholesky import Jitter
 from sodgp.linalg.draws import Draws
 from sodgp.linalg.products import OutputVariances
 
@@ -171,7 +171,7 @@ class NoiseProcess(gpytorch.Module):
     def kl(self) -> Float[Tensor, "*replicates 1"]:
         """KL(q(G_S) || p(G_S)), summed over outputs."""
         m, C = self._q()
-        return kl_to_standard_normal(Normal(m, C), log_diagonal(C).sum(-1))
+        return kl_to_standard_normal(Normal(m, C), half_log_det(C).sum(-1))
 
     def _q(self) -> tuple[Float[Tensor, "*replicates 1 M P"], Float[Tensor, "*replicates 1 P M M"]]:
         """Mean and lower-triangular factor of q(G_S), with the sample axis in place."""
