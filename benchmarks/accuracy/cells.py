@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from sodgp.estimator.several import models_of
 
 from benchmarks.accuracy.variants import VARIANTS
 from benchmarks.paper.machine import origin
@@ -16,7 +17,6 @@ from sodgp import DeepGPRegressor
 from sodgp.data import load, paper_split
 from sodgp.errors import NumericalError
 from sodgp.estimator.many import fit_replicates
-from sodgp.estimator.several import models_of
 from sodgp.predictive import metrics
 from sodgp.predictive.mixture import GaussianMixture
 from sodgp.system.validation import resolve_device
