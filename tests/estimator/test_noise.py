@@ -3,9 +3,10 @@
 import numpy as np
 import pytest
 
-from sodgp import DSVI, SGHMC, DeepGPRegressor, SoD, fit_replicates
+from sodgp import DSVI, SGHMC, DeepGPRegressor, SoD
 from sodgp.errors import ConfigurationError
 from sodgp.estimator.describe import noise_std
+from sodgp.estimator.many import fit_replicates
 
 VARYING = ["heteroscedastic", "heavy_tailed"]
 
@@ -131,12 +132,6 @@ def test_replicates_are_the_single_fits(likelihood):
 def test_likelihoods_that_cannot_be_used(options, message):
     with pytest.raises(ConfigurationError, match=message):
         DeepGPRegressor(max_iter=20, **options).fit(np.zeros((4, 1)), np.arange(4.0))
-
-
-@pytest.mark.parametrize("weight", [1.5, True])
-def test_bad_weights(weight):
-    with pytest.raises(ConfigurationError, match="from 0 to 1"):
-        SoD(predictive_weight=weight)
 
 
 def test_a_weight_belongs_to_methods_that_have_one():

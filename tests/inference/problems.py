@@ -47,7 +47,7 @@ class Case:
 
 
 def case(method, n_layers=2, *, likelihood=None, kernel="rbf", width=2, dtype=torch.float64, **options):
-    """A model with random parameters near the initial ones, in evaluation mode."""
+    """A model with random parameters near the initial ones, as after a fit: nothing requires a gradient."""
     X, y = randn(0, SIZE + REST, INPUTS).to(dtype), randn(1, SIZE + REST, OUTPUTS).to(dtype)
     size = SIZE if method.uses_subset else 0
     widths = [INPUTS, *(width,) * (n_layers - 1)]
@@ -64,4 +64,4 @@ def case(method, n_layers=2, *, likelihood=None, kernel="rbf", width=2, dtype=to
         for name, values in model.named_buffers():
             if name.endswith("posterior_draws"):
                 values.copy_(randn(99, *values.shape))
-    return Case(method, architecture, model.eval(), data)
+    return Case(method, architecture, model.eval().requires_grad_(False), data)

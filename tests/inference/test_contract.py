@@ -6,6 +6,7 @@ from dataclasses import FrozenInstanceError, fields
 
 import pytest
 import torch
+from jaxtyping import config
 from problems import INPUTS, OUTPUTS, SIZE, case, fresh, randn
 from sklearn.base import clone
 
@@ -65,16 +66,41 @@ def test_bad_values_are_refused_at_construction(method, _, bad):
             type(method)(**{name: value})
 
 
+@pytest.fixture
+def unchecked():
+    """Without the check of types at run time, which would refuse values of another type before the method does."""
+    config.update("jaxtyping_disable", True)
+    yield
+    config.update("jaxtyping_disable", False)
+
+
+@pytest.mark.usefixtures("unchecked")
+@pytest.mark.parametrize(
+    ("method", "bad"),
+    [
+        (SoD, {"predictive_weight": True}),
+        (SoD, {"separate_kernels": "yes"}),
+        (SoD, {"tie_label_noise": 1}),
+        (DSVI, {"learn_inducing_inputs": 1.0}),
+        (SGHMC, {"thinning": 2.5}),
+        (MeanField, {"latent_variance": "small"}),
+    ],
+    ids=str,
+)
+def test_values_of_another_type_are_refused(method, bad):
+    with pytest.raises(ConfigurationError, match=next(iter(bad))):
+        method(**bad)
+
+
 @every_method
 @every_depth
 def test_terms_are_finite_and_named(method, n_layers):
     this = case(method, n_layers)
-    terms = this.method.terms(this.model.train(), this.batch, fresh(3, T))
+    terms = this.method.terms(this.model.train().requires_grad_(), this.batch, fresh(3, T))
     assert all(isinstance(name, str) and value.shape == () and value.isfinite() for name, value in terms.items())
     total = bound(terms)
     torch.testing.assert_close(total, sum(terms.values()))
-    trained = [p for p in this.model.parameters() if p.requires_grad]
-    gradients = torch.autograd.grad(total, trained, allow_unused=True)
+    gradients = torch.autograd.grad(total, list(this.model.parameters()), allow_unused=True)
     assert all(g is None or bool(g.isfinite().all()) for g in gradients)
 
 

@@ -1,27 +1,22 @@
-"""The mean-field deep GP: its bound against DSVI, brute force and the evidence; then through the estimator."""
+"""The mean-field deep GP: its bound against DSVI, brute force and the evidence."""
 
 import math
-import pickle
 from itertools import pairwise
 
-import numpy as np
 import pytest
 import torch
 from gpytorch.kernels import RBFKernel, ScaleKernel
 from gpytorch.priors import GammaPrior
+from helpers import predict, predict_joint
 from torch.distributions import MultivariateNormal, Normal
 
-from sodgp import DeepGPRegressor
-from sodgp.errors import ConfigurationError, InputError
+from sodgp.errors import InputError
 from sodgp.inference.contract import Batch, TrainingSet, bound
 from sodgp.inference.dsvi import DSVI
 from sodgp.inference.mean_field import MeanField
-from sodgp.layers.contract import Points
-from sodgp.layers.inducing import Moments
-from sodgp.layers.latent import expected_squared_error
 from sodgp.linalg.cholesky import Jitter
 from sodgp.linalg.draws import FreshDraws, SharedDraws
-from sodgp.model.architecture import Architecture, Initialization
+from sodgp.model.architecture import Architecture
 
 NONE = torch.Size()
 HIDDEN = {"1 layer": [], "2 layers": [2], "3 layers": [2, 1], "wider": [3]}
@@ -157,14 +152,6 @@ def test_one_layer_is_below_the_evidence():
         assert value(model, data) < evidence
 
 
-@pytest.mark.parametrize("hidden", [[2], [3]])
-def test_vanishing_variances_give_the_error_of_certain_inputs(hidden):
-    model, data = random_case(hidden, rows=9, n_outputs=2)
-    mu, target = model.layers[0].latent.moments.mean, Moments(data.y_r[None], torch.zeros_like(data.y_r[None]))
-    ours = expected_squared_error(model.last, Moments(mu, torch.zeros_like(mu)), target)
-    torch.testing.assert_close(ours, expected_squared_error(model.last, mu, target), rtol=1e-10, atol=1e-10)
-
-
 @pytest.mark.parametrize("linear", [False, True])
 @pytest.mark.parametrize("hidden", [[2], [2, 1], [1, 3]], ids=str)
 def test_sum_of_terms_is_the_expectation_of_log_p_minus_log_q(hidden, linear):
@@ -228,8 +215,8 @@ def test_a_replicate_is_the_single_model(hidden, linear):
     sum(terms.values()).sum().backward()
     X = randn(33, 3, 1, 5, 2)
     sources = [generator(r) for r in range(3)]
-    predict = [method.predict, method.predict_joint]
-    predictions = [p(stack, data.X_s, data.y_s, X, FreshDraws(sources, 4)) for p in predict]
+    both = [predict, predict_joint]
+    predictions = [p(method, stack, *rows_of(data), X, FreshDraws(sources, 4)) for p in both]
     sources = [generator(r) for r in range(3)]
     for r in range(3):
         one = TrainingSet(*(t[r] for t in (data.X_s, data.y_s, data.X_r, data.y_r)))
@@ -249,12 +236,14 @@ def test_a_replicate_is_the_single_model(hidden, linear):
         for name, parameter in single.named_parameters():
             ours = stack.get_parameter(name).grad[r].reshape(parameter.shape)
             torch.testing.assert_close(ours, parameter.grad, rtol=1e-8, atol=1e-8)
-        for p, (mean, spread) in zip(predict, predictions, strict=True):
-            torch.testing.assert_close((mean[r], spread[r]), tuple(p(single, *one_set(one), X[r], draws(sources[r]))))
+        for p, (mean, spread) in zip(both, predictions, strict=True):
+            theirs = p(method, single, *rows_of(one), X[r], draws(sources[r]))
+            torch.testing.assert_close((mean[r], spread[r]), tuple(theirs))
 
 
-def one_set(data):
-    return data.X_s, data.y_s
+def rows_of(data):
+    """The empty subset, with the sample axis."""
+    return data.X_s.unsqueeze(-3), data.y_s.unsqueeze(-3)
 
 
 def draws(source):
@@ -270,26 +259,12 @@ def test_the_priors_of_a_kernel_are_a_term():
     assert list(terms) == ["rest", "z_1", "entropy_1", "kl_1", "kl_last", "log_prior"]
 
 
-def test_predictive_moments_match_the_law_of_z():
-    model, _ = random_case([2])
-    X = randn(40, 1, 3, 2)
-    mean, variance = model.layers[0].marginals(X)
-    count = 100_000
-    for coupling in ("marginal", "joint"):
-        points = model.layers[0].propagate(Points(X[..., :0, :], X), FreshDraws(generator(41), count), coupling)[0]
-        z = points.rest.detach()
-        expected = (variance + model.layers[0].layer_noise_variance).squeeze(0)
-        assert z.shape == (count, 3, 2)
-        assert ((z.mean(0) - mean[0]).abs() < 5 * (expected / count).sqrt()).all()
-        torch.testing.assert_close(z.var(0), expected.detach(), rtol=0.03, atol=0.0)
-
-
 def test_a_prediction_depends_on_its_own_row_alone():
     model, data = random_case([2, 2])
     X = randn(42, 1, 6, 2)
     shared = lambda: SharedDraws(3, 5, dtype=torch.float64)
-    whole = predict(MeanField(), model, *one_set(data), X, shared())
-    part = predict(MeanField(), model, *one_set(data), X[:, [4, 1]], shared())
+    whole = predict(MeanField(), model, *rows_of(data), X, shared())
+    part = predict(MeanField(), model, *rows_of(data), X[:, [4, 1]], shared())
     for ours, theirs in zip(part, whole, strict=True):
         torch.testing.assert_close(ours, theirs[:, [4, 1]], rtol=1e-12, atol=1e-12)
 
@@ -334,7 +309,7 @@ def test_a_finished_model_is_loaded_without_its_rows():
     X = randn(61, 1, 4, 2)
     shared = lambda: SharedDraws(3, 5, dtype=torch.float64)
     for ours, theirs in zip(
-        *(predict(MeanField(), m, *one_set(data), X, shared()) for m in (empty, model)), strict=True
+        *(predict(MeanField(), m, *rows_of(data), X, shared()) for m in (empty, model)), strict=True
     ):
         assert torch.equal(ours, theirs)
     with pytest.raises(InputError, match=r"q\(Z\) for 0 rows .* this batch has 9"):
@@ -355,102 +330,10 @@ def test_a_checkpoint_of_training_brings_its_rows():
 @pytest.mark.parametrize(
     ("method", "rows", "hidden", "message"),
     [
-        (MeanField(), 5001, [2], r"5001 rows with hidden widths \[2\] make 20004 such numbers.*at most 5000 rows"),
+        (MeanField(), 5001, [2], r"5001 rows with hidden widths \[2\] make 20004 such numbers.*limits are 5000 rows"),
         (MeanField(max_latents=100), 20, [3], r"make 120 such numbers.*100 numbers.*'sod' or 'dsvi'"),
     ],
 )
 def test_too_many_rows_are_refused(method, rows, hidden, message):
     with pytest.raises(InputError, match=message):
         method.build(architecture(hidden), training_set(70, rows), generator(0))
-
-
-# Through the estimator.
-
-
-def small_data(rows=40, d_in=2):
-    X = np.random.default_rng(0).normal(size=(rows, d_in))
-    return X, np.sin(2 * X[:, 0]) + 0.1 * X[:, -1]
-
-
-def regressor(**options):
-    defaults = {"inference": "mean_field", "subset_size": 8, "max_iter": 40, "random_state": 0, "device": "cpu"}
-    return DeepGPRegressor(**{**defaults, "n_predict_samples": 6, **options})
-
-
-@pytest.mark.parametrize("dtype", ["float64", "float32"])
-@pytest.mark.parametrize("n_layers", [1, 2, 3])
-def test_fit_and_predict(n_layers, dtype):
-    X, y = small_data()
-    model = regressor(n_layers=n_layers, dtype=dtype).fit(X, y)
-    mean, std = model.predict(X[:7], return_std=True)
-    assert np.isfinite(mean).all()
-    assert (std > 0).all()
-    assert model.history_.bound[-1] > model.history_.bound[0]
-    assert model.predict(X[:5], return_cov=True)[1].shape == (5, 5)
-    again = regressor(n_layers=n_layers, dtype=dtype).fit(X, y)
-    np.testing.assert_array_equal(again.predict(X[:7]), mean)
-    copy = pickle.loads(pickle.dumps(model))
-    np.testing.assert_array_equal(copy.predict(X[:7]), mean)
-    assert copy.n_parameters_ == copy.model_.n_parameters == model.n_parameters_
-
-
-@pytest.mark.parametrize(
-    "options",
-    [
-        {"hidden_mean": "zero"},
-        {"hidden_width": 1},
-        {"hidden_width": 4},
-        {"kernel": "rbf-iso"},
-        {"kernel": lambda dims: ScaleKernel(RBFKernel(ard_num_dims=dims))},
-        {"jitter": "program"},
-        {"initialization": Initialization(layer_noise_variance=0.1)},
-    ],
-    ids=["zero_mean", "narrow", "wide", "isotropic", "own_kernel", "program_jitter", "own_start"],
-)
-def test_options(options):
-    X, y = small_data()
-    model = regressor(**options).fit(X, np.column_stack([y, -y]))
-    assert model.predict(X).shape == (40, 2)
-    assert model.history_.bound[-1] > model.history_.bound[0]
-
-
-def test_it_learns():
-    X = np.linspace(-1, 1, 40)[:, None]
-    y = np.sin(4 * X[:, 0])
-    model = regressor(max_iter=200, learning_rate=0.03, subset_size=10).fit(X, y)
-    assert np.sqrt(np.mean((model.predict(X) - y) ** 2)) < 0.1
-    assert model.predict(X, return_std=True)[1].mean() < 0.3
-
-
-def test_every_step_sees_all_rows():
-    X, y = small_data(2100, 1)
-    model = regressor(max_iter=1, subset_size=3).fit(X, y)
-    assert model.model_.layers[0].latent.mean.shape == (2100, 1)
-
-
-@pytest.mark.parametrize("kernel", ["matern52", "rq-iso"])
-@pytest.mark.parametrize("n_layers", [1, 2])
-def test_other_kernels_are_refused(kernel, n_layers):
-    with pytest.raises(ConfigurationError, match="psi statistics are closed for RBF only"):
-        regressor(kernel=kernel, n_layers=n_layers).fit(*small_data())
-
-
-@pytest.mark.parametrize("option", [{"batch_size": 30}, {"n_samples": 3}, {"learn_inducing_inputs": False}], ids=str)
-def test_options_without_meaning_are_refused(option):
-    with pytest.raises(ConfigurationError, match=f"{next(iter(option))}=.* has no meaning for inference='mean_field'"):
-        regressor(**option).fit(*small_data())
-
-
-def test_too_much_data_is_refused():
-    with pytest.raises(InputError, match="5001 rows"):
-        regressor().fit(*small_data(5001, 1))
-
-
-@pytest.mark.parametrize("n_layers", [1, 2])
-def test_a_model_file_predicts_the_same(n_layers, tmp_path):
-    X, y = small_data()
-    model = regressor(n_layers=n_layers).fit(X, y)
-    model.save(tmp_path / "m.sodgp")
-    loaded = DeepGPRegressor.load(tmp_path / "m.sodgp")
-    np.testing.assert_array_equal(loaded.predict(X), model.predict(X))
-    assert loaded.n_parameters_ == model.n_parameters_

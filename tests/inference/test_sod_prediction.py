@@ -168,9 +168,10 @@ def test_with_a_users_kernel_nothing_is_kept(drawn):
     assert len(drawn) == 2
 
 
-def test_of_a_model_in_training_nothing_is_kept(drawn):
+@pytest.mark.parametrize("how", ["training mode", "gradients"])
+def test_of_a_model_in_training_nothing_is_kept(how, drawn):
     this = made()
-    this.model.train()
+    this.model.requires_grad_() if how == "gradients" else this.model.train()
     rows(this)
     rows(this)
     assert len(drawn) == 2

@@ -123,3 +123,12 @@ def test_predictions_have_a_component_for_every_level():
     noise = model.likelihood.mean_noise_variance
     torch.testing.assert_close(variances.mean(0), variance.mean(0) + noise)
     torch.testing.assert_close(noise, model.noise_variance * model.likelihood.levels().mean())
+
+
+def test_labels_need_no_axis_for_the_samples():
+    model, batch = problem(SoD(), HeavyTailed())
+    _, rest = model.likelihood.at(batch.X_s, batch.X_b, draws())
+    mean, variance = rest_moments(SoD(), model, batch)
+    with_axis = rest.log_predictive_density(batch.y_b, mean, variance)
+    assert torch.equal(rest.log_predictive_density(batch.y_b[0], mean, variance), with_axis)
+    assert torch.equal(rest.log_density(batch.y_b[0], mean), rest.log_density(batch.y_b, mean))

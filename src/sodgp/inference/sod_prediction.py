@@ -18,7 +18,7 @@ from torch import Tensor
 
 from sodgp.kernels.dense import covariance, is_captureable, variance
 from sodgp.layers.contract import Points
-from sodgp.layers.subset import ROWS_TOGETHER, SubsetLayer
+from sodgp.layers.subset import ROWS_JOINTLY, SubsetLayer
 from sodgp.likelihoods.contract import Sites
 from sodgp.linalg.cholesky import draw_root
 from sodgp.linalg.draws import Draws, SharedDraws
@@ -185,7 +185,7 @@ class MarginalPredictor:
     Parameters
     ----------
     model, X_s, sites
-        As of `SubsetPredictor`.
+        As in `SubsetPredictor`.
     """
 
     def __init__(self, model: DeepGP, X_s: Float[Tensor, "*batch 1 M D"], sites: Sites) -> None:
@@ -212,7 +212,7 @@ class MarginalPredictor:
         self, X: Float[Tensor, "*batch 1 N D"], draws: Draws
     ) -> tuple[Float[Tensor, "*batch T N P"], Float[Tensor, "*batch T P N N"]]:
         """As in `Predictor`."""
-        points, _ = self._model.propagate(Points(self._X_s, X), draws, ROWS_TOGETHER)
+        points, _ = self._model.propagate(Points(self._X_s, X), draws, ROWS_JOINTLY)
         return self._last.label_informed_joint(points, *self._sites)
 
     def hidden(self, X: Float[Tensor, "*batch 1 N D"], draws: Draws, layer: int) -> Float[Tensor, "*batch T N D_l"]:

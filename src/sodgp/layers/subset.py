@@ -22,11 +22,11 @@ from sodgp.linalg.cholesky import Jitter
 from sodgp.linalg.draws import Draws
 from sodgp.linalg.products import OutputVariances
 
-__all__ = ["COUPLINGS", "ROWS_TOGETHER", "SeparateLayer", "SubsetLayer"]
+__all__ = ["COUPLINGS", "ROWS_JOINTLY", "SeparateLayer", "SubsetLayer"]
 
 COUPLINGS = ("ancestral", "marginal", "joint")
 # Joint predictions under "marginal" coupling: one draw over the other rows, and S drawn apart from them.
-ROWS_TOGETHER = "rows together"
+ROWS_JOINTLY = "rows jointly"
 
 MeanOfRest = Float[Tensor, "*#layout #T B D"]
 InputsOfRest = Float[Tensor, "*#layout #T B D_in"]
@@ -170,8 +170,8 @@ class SubsetLayer(gpytorch.Module):
             return self._marginal(cond, f_s, q_w, mean_b, draws), kl
         if coupling == "joint":
             return self._joint(cond, f_s, q_w, mean_b, points.rest, draws), kl
-        if coupling == ROWS_TOGETHER:
-            return self._rows_together(cond, f_s, q_w, mean_b, points.rest, draws), kl
+        if coupling == ROWS_JOINTLY:
+            return self._rows_jointly(cond, f_s, q_w, mean_b, points.rest, draws), kl
         raise ConfigurationError(f"coupling={coupling!r} is unknown; choose one of {', '.join(COUPLINGS)}.")
 
     def label_informed(
@@ -258,7 +258,7 @@ class SubsetLayer(gpytorch.Module):
         Z_s = f_s.mean + (f_s.variance + noise).sqrt() * draws.subset(*f_s.mean.shape[-2:])
         return Points(Z_s, mean + (variance + noise).sqrt() * draws.rest(*mean.shape[-2:]))
 
-    def _rows_together(
+    def _rows_jointly(
         self, cond: Conditional, f_s: Gaussian, w: Gaussian, mean_b: MeanOfRest, Z_b: InputsOfRest, draws: Draws
     ) -> Points:
         """As `_marginal`, but with one draw over all rows outside S, which covary among themselves."""

@@ -15,8 +15,11 @@ from sodgp.linalg.draws import Draws
 
 __all__ = ["Likelihood", "LikelihoodOptions", "Marginals", "RowLikelihood", "Sites", "Sizes"]
 
-# Labels, function values or moments, one for every sample, row and output.
-Elementwise = Float[Tensor, "*#batch #T N P"]
+# Labels, function values or moments for every sample, row and output, [..., T, N, P]; axes along which they are equal
+# may have size 1, or in front be missing.
+Elementwise = Float[Tensor, "*#batch #N #P"]
+# The same for every component of y in the place of the samples of f, [..., C, N, P].
+Components = Float[Tensor, "*#components #N #P"]
 # One number for every row and output, the same for all samples.
 PerRow = Float[Tensor, "*#batch 1 N P"]
 # Inputs of the model at the subset and at other rows.
@@ -73,7 +76,7 @@ class RowLikelihood(Protocol):
     means and variances of f are those of T Monte Carlo samples.
     """
 
-    def log_density(self, y: Elementwise, f: Elementwise) -> Float[Tensor, "*batch T N P"]:
+    def log_density(self, y: Elementwise, f: Elementwise) -> Float[Tensor, "*batch N P"]:
         """Log p(y_n | f_n) at given function values, for every row and output."""
         ...
 
@@ -83,7 +86,7 @@ class RowLikelihood(Protocol):
 
     def log_predictive_density(
         self, y: Elementwise, mean: Elementwise, variance: Elementwise
-    ) -> Float[Tensor, "*batch T N P"]:
+    ) -> Float[Tensor, "*batch N P"]:
         """Log E p(y_n | f_n) for f_n ~ N(mean, variance), for every row and output."""
         ...
 
@@ -103,10 +106,8 @@ class RowLikelihood(Protocol):
         """The Gaussian sites of the subset's labels y in q_hat; only asked for at the subset's rows."""
         ...
 
-    def predictive(
-        self, mean: Elementwise, variance: Elementwise
-    ) -> tuple[Float[Tensor, "*batch C N P"], Float[Tensor, "*batch C N P"]]:
-        """Means and variances of y given those of f: C >= T equally likely Gaussian components."""
+    def predictive(self, mean: Elementwise, variance: Elementwise) -> tuple[Components, Components]:
+        """Means and variances of y given those of f, [..., C, N, P]: C >= T equally likely Gaussian components."""
         ...
 
     def noise_variance(self, *, drawn: bool) -> Float[Tensor, "*batch #T #N P"]:

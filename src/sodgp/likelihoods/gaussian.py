@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from sodgp.errors import ConfigurationError
 from sodgp.layers.prior import register_floored
 from sodgp.likelihoods.contract import (
+    Components,
     Elementwise,
     Likelihood,
     Marginals,
@@ -185,19 +186,17 @@ class NoiseRows(ABC):
     def sites(self, y: Float[Tensor, "*#batch 1 M P"]) -> Sites:
         """The labels, and their noise variances in q_hat."""
 
-    def log_density(self, y: Elementwise, f: Elementwise) -> Float[Tensor, "*batch T N P"]:
+    def log_density(self, y: Elementwise, f: Elementwise) -> Float[Tensor, "*batch N P"]:
         """As in `RowLikelihood`."""
         return normal_log_density(y, f, self.noise_variance(drawn=True))
 
     def log_predictive_density(
         self, y: Elementwise, mean: Elementwise, variance: Elementwise
-    ) -> Float[Tensor, "*batch T N P"]:
+    ) -> Float[Tensor, "*batch N P"]:
         """As in `RowLikelihood`."""
         return normal_log_density(y, mean, variance + self.noise_variance(drawn=False))
 
-    def predictive(
-        self, mean: Elementwise, variance: Elementwise
-    ) -> tuple[Float[Tensor, "*batch C N P"], Float[Tensor, "*batch C N P"]]:
+    def predictive(self, mean: Elementwise, variance: Elementwise) -> tuple[Components, Components]:
         """One component for each sample of f."""
         return mean, variance + self.noise_variance(drawn=False)
 
@@ -268,8 +267,8 @@ def expected_log_density(
 
 
 def total_log_density(
-    y: Elementwise,
-    mean: Elementwise,
+    y: Float[Tensor, "*#batch #T N P"],
+    mean: Float[Tensor, "*#batch T N P"],
     total_variance: Float[Tensor, "*#batch #T 1 P"],
     noise_variance: Float[Tensor, "*#batch 1 1 P"],
 ) -> Float[Tensor, "*batch"]:
@@ -294,7 +293,7 @@ def total_log_density(
 
 
 def varying_log_density(
-    y: Elementwise, f: Marginals, g: PerRow, precision: PerRow, sigma2: Float[Tensor, "*#batch 1 1 P"]
+    y: PerRow, f: Marginals, g: PerRow, precision: PerRow, sigma2: Float[Tensor, "*#batch 1 1 P"]
 ) -> Float[Tensor, "*batch"]:
     """E log N(y_n; f_n, sigma^2 exp(g_n)), summed over rows and outputs and averaged over samples.
 

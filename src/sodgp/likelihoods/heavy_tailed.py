@@ -12,6 +12,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from sodgp.likelihoods.contract import (
+    Components,
     Elementwise,
     Likelihood,
     Marginals,
@@ -208,8 +209,9 @@ class LevelRows(NoiseRows):
         normal = self._draws.rest(self._n_rows, self._likelihood.n_outputs)
         return self._likelihood.noise_variance[..., None, :] * self._likelihood.draw(normal)
 
-    def log_density(self, y: Elementwise, f: Elementwise) -> Float[Tensor, "*batch T N P"]:
+    def log_density(self, y: Elementwise, f: Elementwise) -> Float[Tensor, "*batch N P"]:
         """As in `RowLikelihood`."""
+        y = y.expand_as(f)  # with an axis for the samples, behind that of the levels
         return _over_levels(normal_log_density(y.unsqueeze(-4), f.unsqueeze(-4), self.noise))
 
     def expected_log_density(self, y: Elementwise, f: Marginals) -> Float[Tensor, "*replicates"]:
@@ -219,8 +221,9 @@ class LevelRows(NoiseRows):
 
     def log_predictive_density(
         self, y: Elementwise, mean: Elementwise, variance: Elementwise
-    ) -> Float[Tensor, "*batch T N P"]:
+    ) -> Float[Tensor, "*batch N P"]:
         """As in `RowLikelihood`."""
+        y = y.expand_as(mean)  # with an axis for the samples, behind that of the levels
         return _over_levels(
             normal_log_density(y.unsqueeze(-4), mean.unsqueeze(-4), variance.unsqueeze(-4) + self.noise)
         )
@@ -229,9 +232,7 @@ class LevelRows(NoiseRows):
         """The labels with the noise variance at g = 0, since these rows have no q(g_n)."""
         return Sites(y, self._likelihood.noise_variance[..., None, :])
 
-    def predictive(
-        self, mean: Elementwise, variance: Elementwise
-    ) -> tuple[Float[Tensor, "*batch C N P"], Float[Tensor, "*batch C N P"]]:
+    def predictive(self, mean: Elementwise, variance: Elementwise) -> tuple[Components, Components]:
         """A component for every sample of f and every level, C = K T."""
         pair = torch.broadcast_tensors(mean.unsqueeze(-4), variance.unsqueeze(-4) + self.noise)
         return pair[0].flatten(-4, -3), pair[1].flatten(-4, -3)

@@ -6,7 +6,7 @@ from gpytorch.kernels import RBFKernel, ScaleKernel
 
 from sodgp.layers.contract import Points
 from sodgp.layers.prior import NOISE_FLOOR, HiddenMean
-from sodgp.layers.subset import COUPLINGS, ROWS_TOGETHER, SubsetLayer
+from sodgp.layers.subset import COUPLINGS, ROWS_JOINTLY, SubsetLayer
 from sodgp.linalg.cholesky import Jitter
 from sodgp.linalg.draws import FreshDraws, SharedDraws
 
@@ -141,11 +141,11 @@ def test_rows_drawn_together_have_the_marginals_of_rows_drawn_apart(family):
     with torch.no_grad():
         for row in range(B):
             alone = Points(FIRST.subset, FIRST.rest[:, [row]])
-            apart, together = (layer.propagate(alone, fresh(), way)[0] for way in ("marginal", ROWS_TOGETHER))
+            apart, together = (layer.propagate(alone, fresh(), way)[0] for way in ("marginal", ROWS_JOINTLY))
             assert torch.equal(together.subset, apart.subset)
             torch.testing.assert_close(together.rest, apart.rest, rtol=0, atol=1e-6)
         together, joint = (
-            layer.propagate(FIRST, fresh(n_samples=20_000), way)[0].rest for way in (ROWS_TOGETHER, "joint")
+            layer.propagate(FIRST, fresh(n_samples=20_000), way)[0].rest for way in (ROWS_JOINTLY, "joint")
         )
     for output in range(D_OUT):
         torch.testing.assert_close(together[..., output].T.cov(), joint[..., output].T.cov(), rtol=0.05, atol=0.05)

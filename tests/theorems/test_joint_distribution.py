@@ -1,4 +1,4 @@
-"""The law of a hidden layer's draws is that of Appendix B.2: blocks A, B, C, D."""
+"""The distribution of a hidden layer's draws is that of Appendix B.2: blocks A, B, C, D."""
 
 import math
 
