@@ -8,8 +8,7 @@ import torch
 
 from benchmarks.speed.shapes import DTYPE, Shape, synthetic_data
 from sodgp.inference.contract import Inference, TrainingSet
-from sodgp.layers.means import linear_weights
-from sodgp.model.architecture import Architecture
+from sodgp.model.architecture import Architecture, linear_weights
 from sodgp.model.deep_gp import DeepGP
 from sodgp.training.batches import Batcher
 from sodgp.training.run import Settings, training_step

@@ -31,7 +31,7 @@ MODULES = (
     "sodgp.layers.prior",
     "sodgp.layers.families",
     "sodgp.layers.inducing",
-    "sodgp.layers.means",
+    "sodgp.model.architecture",
     "sodgp.likelihoods",
     "sodgp.layers.subset",
     "sodgp.linalg.cholesky",

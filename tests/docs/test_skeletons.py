@@ -14,9 +14,8 @@ from sodgp.data import step
 from sodgp.errors import ConfigurationError
 from sodgp.inference.contract import Batch, Inference, TrainingSet
 from sodgp.inference.dsvi import DSVI
-from sodgp.layers.means import linear_weights
 from sodgp.linalg.draws import FreshDraws, SharedDraws
-from sodgp.model.architecture import Architecture
+from sodgp.model.architecture import Architecture, linear_weights
 from sodgp.selectors import Selector
 from sodgp.training.run import Settings, fit
 from sodgp.training.stacking import Problem

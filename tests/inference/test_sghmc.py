@@ -12,9 +12,8 @@ from sodgp import DeepGPRegressor
 from sodgp.errors import ConfigurationError, SamplerDivergedError
 from sodgp.inference.contract import Batch, TrainingSet, bound
 from sodgp.inference.sghmc import SGHMC, flatten, start, transition, unflatten
-from sodgp.layers.means import linear_weights
 from sodgp.linalg.draws import FreshDraws, SharedDraws
-from sodgp.model.architecture import Architecture, Initialization
+from sodgp.model.architecture import Architecture, Initialization, linear_weights
 from sodgp.training.batches import Batcher
 from sodgp.training.loop import train
 from sodgp.training.run import Problem, Settings, fit

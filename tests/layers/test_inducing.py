@@ -15,11 +15,10 @@ from sodgp.inference.dsvi import DSVI
 from sodgp.inference.inducing import inducing_start
 from sodgp.layers.contract import Points
 from sodgp.layers.inducing import InducingLayer
-from sodgp.layers.means import linear_weights
 from sodgp.layers.prior import HiddenMean
 from sodgp.linalg.cholesky import Jitter
 from sodgp.linalg.draws import FreshDraws
-from sodgp.model.architecture import Architecture
+from sodgp.model.architecture import Architecture, linear_weights
 from sodgp.model.deep_gp import DeepGP
 from sodgp.selectors.kmeans import KMeans
 

@@ -5,8 +5,7 @@ import torch
 from gpytorch.kernels import RBFKernel, ScaleKernel
 
 from sodgp.layers.contract import Points
-from sodgp.layers.floors import NOISE_FLOOR
-from sodgp.layers.prior import HiddenMean
+from sodgp.layers.prior import NOISE_FLOOR, HiddenMean
 from sodgp.layers.subset import COUPLINGS, ROWS_TOGETHER, SubsetLayer
 from sodgp.linalg.cholesky import Jitter
 from sodgp.linalg.draws import FreshDraws, SharedDraws

@@ -6,11 +6,10 @@ from helpers import predict_as_batch
 from problems import randn
 
 from sodgp.inference.contract import Batch, TrainingSet
-from sodgp.layers.means import linear_weights
 from sodgp.likelihoods import Gaussian
 from sodgp.linalg.cholesky import Jitter
 from sodgp.linalg.draws import FreshDraws
-from sodgp.model.architecture import Architecture
+from sodgp.model.architecture import Architecture, linear_weights
 
 
 def problem(method, likelihood=None, *, rows=24, size=10, n_layers=2, jitter=None):

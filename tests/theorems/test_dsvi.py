@@ -19,9 +19,8 @@ from sodgp.inference.mean_field import MeanField
 from sodgp.inference.sghmc import SGHMC
 from sodgp.inference.sod import SoD
 from sodgp.layers.contract import Points
-from sodgp.layers.floors import NOISE_FLOOR
 from sodgp.layers.inducing import InducingLayer
-from sodgp.layers.prior import HiddenMean
+from sodgp.layers.prior import NOISE_FLOOR, HiddenMean
 from sodgp.likelihoods.gaussian import GaussianLikelihood
 from sodgp.linalg.cholesky import Jitter
 from sodgp.model.architecture import Architecture

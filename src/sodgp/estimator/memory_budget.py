@@ -1,6 +1,6 @@
 """How much memory training and prediction need, and what they do when it is not enough.
 
-The methods estimate how many numbers they hold (see `sodgp.inference.footprint`). Here this decides how many rows a
+The methods estimate how many numbers they hold (see `sodgp.model.architecture`). Here this decides how many rows a
 prediction takes at once, and whether to begin at all with something that cannot end well.
 """
 

@@ -20,10 +20,9 @@ from sodgp.estimator.fitted import Columns, Fitted
 from sodgp.estimator.options.configuration import Configuration
 from sodgp.estimator.options.names import known_noise
 from sodgp.inference.contract import Inference, Subset, TrainingSet, rest_of
-from sodgp.layers.floors import NOISE_FLOOR
-from sodgp.layers.means import linear_weights, zero_weights
+from sodgp.layers.prior import NOISE_FLOOR
 from sodgp.likelihoods.contract import LikelihoodOptions
-from sodgp.model.architecture import Architecture
+from sodgp.model.architecture import Architecture, linear_weights, zero_weights
 from sodgp.system.arrays import FloatArray
 from sodgp.system.validation import check_fit_data, check_noise_variance
 from sodgp.training.checkpoint.journal import Plan

@@ -12,14 +12,12 @@ from torch import Tensor
 from sodgp.errors import ConfigurationError
 from sodgp.inference.contract import Inference, Predictor, Subset, TrainingSet
 from sodgp.inference.contract import Parameters as ParametersOfQ
-from sodgp.inference.footprint import prediction_numbers, training_numbers
 from sodgp.inference.sampler import Sampler
 from sodgp.layers.contract import Points
 from sodgp.layers.inducing import InducingLayer
-from sodgp.layers.means import linear_weights
 from sodgp.likelihoods.contract import LikelihoodOptions
 from sodgp.linalg.draws import Draws
-from sodgp.model.architecture import Architecture
+from sodgp.model.architecture import Architecture, linear_weights
 from sodgp.model.deep_gp import DeepGP
 from sodgp.selectors.kmeans import KMeans, distinct_rows
 from sodgp.system.parameters import Parameters
@@ -159,11 +157,11 @@ class InducingMethod(Parameters):
 
     def training_numbers(self, architecture: Architecture, n_rows: int, batch_rows: int, n_samples: int) -> float:
         """As in the contract."""
-        return training_numbers(architecture, batch_rows, n_samples)
+        return architecture.training_numbers(batch_rows, n_samples)
 
     def prediction_numbers(self, model: DeepGP, n_samples: int) -> tuple[float, float]:
         """As in the contract."""
-        return prediction_numbers(model, n_samples, samples_differ=self.samples_differ(model))
+        return model.prediction_numbers(n_samples, samples_differ=self.samples_differ(model))
 
 
 def inducing_layers(

@@ -12,14 +12,13 @@ from torch import Tensor
 
 from sodgp.errors import InputError
 from sodgp.inference.contract import Batch, Terms, TrainingSet
-from sodgp.inference.footprint import GROUP, training_numbers
 from sodgp.inference.inducing import InducingMethod, inducing_start, linear_path
 from sodgp.layers.inducing import InducingLayer, Moments
 from sodgp.layers.latent import LatentLayer, expected_squared_error
 from sodgp.layers.psi import psi1, rbf_of
 from sodgp.linalg.cholesky import factorise
 from sodgp.linalg.draws import Draws
-from sodgp.model.architecture import Architecture
+from sodgp.model.architecture import GROUP, Architecture
 from sodgp.model.deep_gp import DeepGP
 from sodgp.system.validation import check_integer, check_positive
 
@@ -161,7 +160,7 @@ class MeanField(InducingMethod):
     def training_numbers(self, architecture: Architecture, n_rows: int, batch_rows: int, n_samples: int) -> float:
         """As in the contract: no samples, but the psi statistics of all rows."""
         scratch = 2.0 * min(n_rows * architecture.size**2 / 2, GROUP)
-        return training_numbers(architecture, batch_rows, 1, scratch=scratch)
+        return architecture.training_numbers(batch_rows, 1, scratch=scratch)
 
     def _refuse_size(self, n_rows: int, widths: list[int]) -> None:
         latents = 2 * n_rows * sum(widths)

@@ -14,15 +14,13 @@ from torch import Tensor
 from sodgp.errors import ConfigurationError
 from sodgp.inference import sod_transfer
 from sodgp.inference.contract import Batch, Parameters, Predictor, Subset, Terms, TrainingSet
-from sodgp.inference.footprint import GROUP, prediction_numbers, training_numbers
 from sodgp.inference.sod_prediction import MarginalPredictor, kept_or_drawn
 from sodgp.layers.contract import Points
 from sodgp.layers.families import FAMILIES
-from sodgp.layers.separate import SeparateLayer
-from sodgp.layers.subset import COUPLINGS, SubsetLayer
+from sodgp.layers.subset import COUPLINGS, SeparateLayer, SubsetLayer
 from sodgp.likelihoods.contract import LikelihoodOptions, RowLikelihood, Sites
 from sodgp.linalg.draws import Draws, FreshDraws
-from sodgp.model.architecture import Architecture
+from sodgp.model.architecture import GROUP, Architecture
 from sodgp.model.deep_gp import DeepGP
 from sodgp.system import parameters
 from sodgp.system.validation import check_choice, check_flag, check_positive, check_share
@@ -286,8 +284,7 @@ class SoD(parameters.Parameters):
             hidden = len(widths) - 1
             copies = 1.3 if hidden < 2 else 6.6 + 1.7 * (hidden - 2)
             scratch = copies * T * max(widths[:-1], default=0) * (M + B) ** 2
-        return training_numbers(
-            architecture,
+        return architecture.training_numbers(
             B,
             T,
             further=2.5 if self.coupling == "ancestral" else 6.0,
@@ -300,7 +297,7 @@ class SoD(parameters.Parameters):
         """As in the contract."""
         M, widths = model.layers[0].q_mean.shape[-2], model.widths
         differ = self.samples_differ(model)
-        fixed, per_row = prediction_numbers(model, n_samples, subset=True, samples_differ=differ)
+        fixed, per_row = model.prediction_numbers(n_samples, subset=True, samples_differ=differ)
         if not self.prepares_once:
             return fixed + (GROUP if len(widths) > 2 else 0), per_row
         # The factors of all layers are in memory at the same time.

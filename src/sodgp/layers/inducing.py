@@ -17,8 +17,7 @@ from torch import Tensor, nn
 from sodgp.kernels.dense import covariance
 from sodgp.layers.contract import Points
 from sodgp.layers.families import Gaussian, kl_to_standard_normal, trained_numbers
-from sodgp.layers.floors import register_floored
-from sodgp.layers.prior import Conditional, HiddenMean, condition, correlated
+from sodgp.layers.prior import Conditional, HiddenMean, condition, correlated, register_floored
 from sodgp.linalg.cholesky import Jitter, log_diagonal
 from sodgp.linalg.draws import Draws
 from sodgp.linalg.products import OutputVariances

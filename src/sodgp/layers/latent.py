@@ -16,9 +16,8 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from sodgp.layers.contract import Points
-from sodgp.layers.floors import register_floored
 from sodgp.layers.inducing import InducingLayer, Moments
-from sodgp.layers.prior import HiddenMean, correlated
+from sodgp.layers.prior import HiddenMean, correlated, register_floored
 from sodgp.layers.psi import cross, psi1, psi2, rbf_of
 from sodgp.linalg.cholesky import Jitter, factorise
 from sodgp.linalg.draws import Draws

@@ -8,6 +8,8 @@ from __future__ import annotations
 from functools import cached_property
 
 import torch
+from gpytorch import Module as GPyTorchModule
+from gpytorch.constraints import GreaterThan
 from gpytorch.kernels import Kernel
 from jaxtyping import Float
 from torch import Tensor, nn
@@ -16,7 +18,11 @@ from sodgp.kernels.dense import covariance_pair, variance
 from sodgp.linalg.cholesky import Factor, Jitter, draw_root, factorise
 from sodgp.linalg.products import HiddenRows, QuadraticTrace, SpreadRows, TotalRows
 
-__all__ = ["Conditional", "HiddenMean", "condition", "correlated"]
+__all__ = ["NOISE_FLOOR", "Conditional", "HiddenMean", "condition", "correlated", "register_floored"]
+
+
+NOISE_FLOOR = 1e-6
+"""Smallest noise variance, in scaled units."""
 
 
 class HiddenMean(nn.Module):
@@ -199,3 +205,24 @@ def correlated(
     """
     root = draw_root(covariance, layer=layer, what=what, jitter=jitter)
     return (root @ noise.mT.unsqueeze(-1)).squeeze(-1).mT
+
+
+def above(floor: float) -> GreaterThan:
+    """A lower bound as a constraint; its buffers are in single precision whatever PyTorch's default type is."""
+    return GreaterThan(floor).float()
+
+
+def register_floored(module: GPyTorchModule, name: str, start: Float[Tensor, "*shape"]) -> None:
+    """Register a variance of at least `NOISE_FLOOR` that starts at `start`: the raw parameter and its constraint.
+
+    Examples
+    --------
+    >>> module = GPyTorchModule()
+    >>> register_floored(module, "raw_noise", torch.tensor([0.5, 0.0]))
+    >>> module.raw_noise_constraint.transform(module.raw_noise).tolist()
+    [0.5, 1.0...e-06]
+    """
+    constraint = above(NOISE_FLOOR)
+    raw = constraint.inverse_transform(start.clamp_min(1.01 * NOISE_FLOOR))
+    module.register_parameter(name, nn.Parameter(raw))
+    module.register_constraint(name, constraint)

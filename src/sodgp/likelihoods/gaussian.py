@@ -15,7 +15,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from sodgp.errors import ConfigurationError
-from sodgp.layers.floors import register_floored
+from sodgp.layers.prior import register_floored
 from sodgp.likelihoods.contract import (
     Elementwise,
     Likelihood,

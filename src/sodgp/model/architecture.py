@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 import torch
 from gpytorch.kernels import Kernel
@@ -16,7 +17,12 @@ from sodgp.likelihoods.contract import Likelihood, LikelihoodOptions, Sizes
 from sodgp.likelihoods.gaussian import Gaussian
 from sodgp.linalg.cholesky import Jitter
 
-__all__ = ["Architecture", "Initialization"]
+__all__ = ["Architecture", "Initialization", "linear_weights", "zero_weights"]
+
+# Tensors of T x M x B numbers that are in memory at once, for the last layer and for the first.
+_LAST = 4.0
+# Size of the chunks of products over outputs and of psi statistics (see `linalg.products` and `layers.psi`).
+GROUP = 2**22
 
 
 @dataclass(frozen=True)
@@ -132,3 +138,90 @@ class Architecture:
             replicates=self.replicates,
         )
         return self.likelihood.build(sizes)
+
+    def training_numbers(
+        self,
+        batch_rows: int,
+        n_samples: int,
+        *,
+        further: float = 6.0,
+        more_kernels: int = 0,
+        subset: bool = False,
+        scratch: float = 0.0,
+    ) -> float:
+        """Numbers that are in memory at once in training, estimated by the largest tensors.
+
+        The factors were measured with PyTorch's memory profiler for all methods.
+
+        Parameters
+        ----------
+        batch_rows : int
+            Rows of the rest in a step.
+        n_samples : int
+            Monte Carlo samples T of a step.
+        further : float
+            Tensors of T x M x B numbers for every hidden layer after the first.
+        more_kernels : int
+            Kernels of the first layer beyond one.
+        subset : bool
+            Whether the subset's covariance is factorised for every sample, and Q of q_hat for every output.
+        scratch : float
+            Further numbers that the method needs.
+        """
+        T, M, B = n_samples, self.size, batch_rows
+        widths, P = self.widths, self.n_outputs
+        T_deep = T if len(widths) > 1 else 0
+        rows = M * B * (_LAST * (1 + more_kernels) + T_deep * (_LAST + max(len(widths) - 2, 0) * further))
+        squares = max(T_deep, 1) * M * M * (8 + 6 * (P - 1)) if subset else M * M * 8
+        squares += 8 * more_kernels * M * M
+        # Parameters, gradients, two moments of Adam, and a copy for rollbacks.
+        factors = 6 * M * sum(widths) * (M + 1)
+        return float(rows + squares + factors + scratch)
+
+
+def linear_weights(X: Float[Tensor, "N D"], widths: list[int]) -> list[Float[Tensor, "_ _"]]:
+    """Weights of the linear means of a stack of hidden layers (Salimbeni & Deisenroth 2017, section 3).
+
+    The identity where the width stays, the leading principal directions of the (scaled) inputs where it shrinks, and
+    the identity padded with zeros where it grows. Later layers see the inputs as mapped by the earlier means.
+
+    Parameters
+    ----------
+    X : Tensor of shape [N, D]
+        Scaled training inputs.
+    widths : list of int
+        Width of each hidden layer.
+
+    Examples
+    --------
+    >>> X = torch.randn(20, 3, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    >>> [tuple(W.shape) for W in linear_weights(X, [3, 2])]
+    [(3, 3), (3, 2)]
+    """
+    weights = []
+    for width in widths:
+        d_in = X.shape[-1]
+        if width < d_in:
+            # From the covariance, d_in x d_in, so that the cost hardly grows with the number of rows.
+            centred = X - X.mean(0)
+            _, vectors = torch.linalg.eigh(centred.mT @ centred)
+            W = vectors.flip(-1)[:, :width]
+            # An eigenvector's sign is arbitrary: fix it, so that a fit does not depend on the LAPACK that is installed.
+            W = W * torch.where(W.gather(0, W.abs().argmax(0, keepdim=True)) < 0, -1.0, 1.0)
+        else:
+            W = torch.eye(d_in, width, dtype=X.dtype, device=X.device)
+        weights.append(W)
+        X = X @ W
+    return weights
+
+
+def zero_weights(X: Float[Tensor, "N D"], widths: list[int]) -> list[Float[Tensor, "_ _"]]:
+    """Weights of zero means for a stack of hidden layers.
+
+    Examples
+    --------
+    >>> [tuple(W.shape) for W in zero_weights(torch.ones(20, 3), [3, 2])]
+    [(3, 3), (3, 2)]
+    """
+    sizes = [X.shape[-1], *widths]
+    return [X.new_zeros(d_in, d_out) for d_in, d_out in pairwise(sizes)]

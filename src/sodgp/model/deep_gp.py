@@ -132,6 +132,32 @@ class DeepGP(gpytorch.Module):
             kls.append(kl)
         return points, kls
 
+    def prediction_numbers(self, n_samples: int, *, subset: bool = False, samples_differ: bool) -> tuple[float, float]:
+        """Numbers that are in memory at once in a prediction: whatever the rows, and for each row.
+
+        Parameters
+        ----------
+        n_samples : int
+            Monte Carlo samples T.
+        subset : bool
+            As in `Architecture.training_numbers`.
+        samples_differ : bool
+            Whether f has a different distribution in each sample.
+        """
+        M, P, widths = self.layers[0].q_mean.shape[-2], self.n_outputs, self.widths
+        # With one layer nothing is drawn, and covariances are the same for all samples.
+        T_deep = n_samples if len(widths) > 1 else 1
+        T = n_samples if samples_differ or self.likelihood.varies else 1
+        per_row = 3.2 * T_deep * M + T * (4 * max(widths) + 6 * P)
+        if self.has_separate_kernels:
+            per_row += 3.2 * widths[0] * M
+        if self.likelihood.kernels:
+            per_row += 3.2 * M + 6 * T * P
+        elif self.likelihood.varies:
+            per_row += 6 * T * P * self.likelihood.n_levels
+        fixed = T_deep * M * M * (4 + 5 * P) if subset else M * M * (8 + max(widths))
+        return float(fixed), float(per_row)
+
     def with_log_prior(self, terms: dict[str, Float[Tensor, "*replicates"]]) -> dict[str, Float[Tensor, "*replicates"]]:
         """The terms of an objective with the term ``log_prior``, if there are priors: their parameters are then MAP."""
         prior = self.log_prior()

@@ -2,8 +2,8 @@
 
 import torch
 
-from sodgp.layers.means import linear_weights, zero_weights
 from sodgp.layers.prior import HiddenMean
+from sodgp.model.architecture import linear_weights, zero_weights
 
 
 def randn(seed, *shape):
