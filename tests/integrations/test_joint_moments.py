@@ -62,7 +62,7 @@ def test_two_points_of_one_draw_belong_together(name):
     """The covariance over rows of the estimator, which has other random numbers."""
     options = {"n_layers": 2, "subset_size": 10, "max_iter": 15, "n_predict_samples": 4000, "random_state": 0}
     model = DeepGPRegressor(**options, **METHODS[name]).fit(X, NOISY)
-    rows = torch.tensor(X[:1] + [[0.2], [0.3]])
+    rows = torch.tensor(X[:1] + np.array([[0.2], [0.3]]))
     with torch.no_grad():
         mean, covariance, noise = JointMoments(model)(rows)
     spread = torch.stack([torch.cov(mean[..., p].T) for p in range(2)])
