@@ -54,7 +54,7 @@ class InputError(SodgpError, ValueError):
 
 
 class InputTypeError(InputError, TypeError):
-    """Data of which no numbers can be made: dictionaries, sets and other objects in the cells.
+    """Data that cannot be turned into numbers: dictionaries, sets and other objects in the cells.
 
     Examples
     --------
@@ -83,9 +83,9 @@ class NumericalError(SodgpError, ArithmeticError):
     Attributes
     ----------
     kept : list of sodgp.training.run.FitResult
-        What training had when it gave up: the last good parameters of every model. Empty elsewhere.
+        The last good parameters of every model when training gave up. Empty elsewhere.
     histories : list of History
-        The course of every model until then.
+        The course of training of every model until then.
 
     Examples
     --------
@@ -94,13 +94,10 @@ class NumericalError(SodgpError, ArithmeticError):
     ([], [])
     """
 
-    kept: list[Any]
-    histories: list[Any]
-
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
-        self.kept = []
-        self.histories = []
+        self.kept: list[Any] = []
+        self.histories: list[Any] = []
 
 
 class CholeskyError(NumericalError):
@@ -110,56 +107,45 @@ class CholeskyError(NumericalError):
     ----------
     message : str
     layer : int or None
-        GP layer (counted from 1) whose matrix failed.
+        GP layer, counted from 1.
     sample : int or None
-        Flat index of the first failing matrix in the batch (the Monte Carlo sample, without replicates).
+        Flat index of the first matrix of the batch that failed: the Monte Carlo sample, without replicates.
     condition : float
-        Estimated condition number of that matrix; ``nan`` when it holds non-finite values.
+        Estimated condition number of that matrix; ``nan`` if it holds non-finite values.
 
     Examples
     --------
-    >>> import torch
-    >>> from sodgp.linalg.cholesky import Jitter, cholesky
-    >>> try:
-    ...     cholesky(-torch.eye(3, dtype=torch.float64), Jitter(), layer=2)
-    ... except CholeskyError as error:
-    ...     print(error.layer, error.sample)
-    2 0
+    >>> error = CholeskyError("K_SS could not be factorised.", layer=2, condition=1e18)
+    >>> error.layer, error.condition
+    (2, 1e+18)
     """
 
     def __init__(self, message: str, *, layer: int | None = None, sample: int | None = None, condition: float) -> None:
         super().__init__(message)
-        self.layer = layer
-        self.sample = sample
-        self.condition = condition
+        self.layer, self.sample, self.condition = layer, sample, condition
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # Exceptions are rebuilt from their positional arguments alone, and this one could not cross between processes.
+        # Unpickling passes positional arguments only; without this the error could not cross between processes.
         return partial(type(self), condition=self.condition), self.args, vars(self)
 
 
 class GradientError(NumericalError):
-    """A gradient is NaN, infinite or too large to be squared; the step was not taken.
+    """A gradient is NaN, infinite or too large to square; the step was not taken.
 
     Examples
     --------
-    >>> try:
-    ...     raise GradientError("the gradient of the lengthscale is NaN.")
-    ... except NumericalError as error:  # with all that training kept until then
-    ...     print(error, error.kept)
-    the gradient of the lengthscale is NaN. []
+    >>> issue = GradientError("the gradient of the lengthscale is NaN.")
+    >>> issue.kept  # after a fit: the last good parameters
+    []
     """
 
 
 class SamplerDivergedError(NumericalError):
-    """A sampler left every sane region, with its own step size and with smaller ones.
+    """A sampler diverged, with its own step size and with smaller ones.
 
     Examples
     --------
-    >>> try:
-    ...     raise SamplerDivergedError("the sampler diverged with step_size=0.1.")
-    ... except NumericalError as error:
-    ...     print(error)
+    >>> print(SamplerDivergedError("the sampler diverged with step_size=0.1."))
     the sampler diverged with step_size=0.1.
     """
 
@@ -184,8 +170,7 @@ class ResourceError(SodgpError, MemoryError):
 
     def __init__(self, message: str, *, needed: int | None, available: int | None) -> None:
         super().__init__(message)
-        self.needed = needed
-        self.available = available
+        self.needed, self.available = needed, available
 
     def __reduce__(self) -> tuple[Any, ...]:
         return partial(type(self), needed=self.needed, available=self.available), self.args, vars(self)
@@ -208,12 +193,8 @@ class CheckpointError(SodgpError, ValueError):
 
     Examples
     --------
-    >>> from sodgp import DeepGPRegressor
-    >>> try:
-    ...     DeepGPRegressor(max_iter=1).fit([[0.0], [1.0]], [0.0, 1.0], resume=True)
-    ... except SodgpError as error:
-    ...     print(type(error).__name__)
-    ConfigurationError
+    >>> print(CheckpointError("the checkpoint in runs/first is of other data."))
+    the checkpoint in runs/first is of other data.
     """
 
 
@@ -234,12 +215,8 @@ class SubsetSizeWarning(SodgpWarning):
     Examples
     --------
     >>> import warnings
-    >>> from sodgp import DeepGPRegressor
     >>> with warnings.catch_warnings():
-    ...     warnings.simplefilter("error", SubsetSizeWarning)
-    ...     DeepGPRegressor(subset_size=9, max_iter=1).fit([[0.0], [1.0], [2.0]], [0.0, 1.0, 0.0])
-    Traceback (most recent call last):
-    sodgp.errors.SubsetSizeWarning: subset_size=9 is more than ...
+    ...     warnings.simplefilter("error", SubsetSizeWarning)  # stop instead
     """
 
 
@@ -250,10 +227,7 @@ class NumericalWarning(SodgpWarning):
     --------
     >>> import warnings
     >>> with warnings.catch_warnings():
-    ...     warnings.simplefilter("error", NumericalWarning)
-    ...     warnings.warn("the jitter was raised.", NumericalWarning)
-    Traceback (most recent call last):
-    sodgp.errors.NumericalWarning: the jitter was raised.
+    ...     warnings.simplefilter("error", NumericalWarning)  # stop instead
     """
 
 
@@ -264,5 +238,5 @@ class CheckpointWarning(SodgpWarning):
     --------
     >>> import warnings
     >>> with warnings.catch_warnings():
-    ...     warnings.simplefilter("error", CheckpointWarning)  # rather stop than train without checkpoints
+    ...     warnings.simplefilter("error", CheckpointWarning)  # stop rather than train without checkpoints
     """

@@ -9,7 +9,7 @@ import torch
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LinearRegression
 
-from sodgp import DeepGPEnsemble, DeepGPRegressor
+from sodgp import DeepGPRegressor
 from sodgp.errors import InputError
 from sodgp.evaluation import scores as evaluation
 from sodgp.evaluation.scores import Evaluation, evaluate, joined, observed
@@ -54,14 +54,13 @@ def test_scores_are_those_of_the_metrics(model):
         assert scores["r2"].value == pytest.approx(1 - (expected["rmse"] / scores["base_rmse"].value) ** 2)
 
 
-def test_an_ensemble_is_evaluated_as_one_mixture():
-    ensemble = DeepGPEnsemble(DeepGPRegressor(max_iter=5, subset_size=10), n_members=2, random_state=0)
-    ensemble.fit(X[:40], Y[:40, 0])
-    found = evaluate(ensemble, X[40:], Y[40:, 0])
-    expected = metrics.scores(Y[40:, 0], ensemble.predict_distribution(X[40:]))
+def test_members_are_evaluated_as_one_mixture():
+    model = DeepGPRegressor(max_iter=5, subset_size=10, n_members=2, random_state=0).fit(X[:40], Y[:40, 0])
+    found = evaluate(model, X[40:], Y[40:, 0])
+    expected = metrics.scores(Y[40:, 0], model.predict_distribution(X[40:]))
     assert found.scores(n_bootstrap=0)["nlpp"].value == pytest.approx(expected["nlpp"])
-    with pytest.raises(InputError, match="about one DeepGPRegressor, not a DeepGPEnsemble"):
-        held_out(ensemble, X[40:], Y[40:, 0])
+    with pytest.raises(InputError, match="about one DeepGPRegressor, not a list"):
+        held_out(model.members_, X[40:], Y[40:, 0])
     with pytest.raises(InputError, match="not a LinearRegression"):
         evaluate(LinearRegression().fit(X, Y), X, Y)
     with pytest.raises(NotFittedError):

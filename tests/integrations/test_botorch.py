@@ -18,7 +18,7 @@ from botorch.optim import optimize_acqf
 from botorch.posteriors.fully_bayesian import GaussianMixturePosterior
 from botorch.sampling.normal import SobolQMCNormalSampler
 
-from sodgp import DeepGPRegressor
+from sodgp import SGHMC, DeepGPRegressor, SoD
 from sodgp.errors import ConfigurationError, InputError
 from sodgp.integrations.botorch import DeepGPModel
 from sodgp.integrations.joint_moments import JointMoments
@@ -196,8 +196,8 @@ def test_new_observations_are_learned_by_a_warm_refit(one):
     assert longer.estimators[0].subset_size == 16
 
 
-def test_the_posterior_is_the_law_of_predictions_under_marginal_coupling():
-    model = make(estimator=small(coupling="marginal", n_predict_samples=2000, n_layers=3))
+def test_the_posterior_is_the_distribution_of_predictions_under_marginal_coupling():
+    model = make(estimator=small(inference=SoD(coupling="marginal"), n_predict_samples=2000, n_layers=3))
     posterior = model.posterior(POINTS)
     mean, variance = (v.reshape(-1, 1).numpy() for v in (posterior.mixture_mean, posterior.mixture_variance))
     law = model.estimators[0].predict_distribution(POINTS.reshape(-1, 2).numpy(), latent=True)
@@ -232,7 +232,7 @@ def test_fantasies_are_models_of_their_own(one):
     # Every fantasy is the model of its own data, wherever it stands in the batch.
     alone, _, _ = JointMoments(fantasies.estimators[4])(POINTS[0])
     torch.testing.assert_close(posterior.mean[2, 0], alone, rtol=0, atol=1e-12)
-    assert fantasies.estimators[4]._x_scaler.n_samples_seen_ == 16
+    assert fantasies.estimators[4].fitted_.x_scaler.n_samples_seen_ == 16
     assert posterior.mixture_mean[:, 0].std(0).max() > 1e-4
     again = fantasies.condition_on_observations(POINTS[2, :1], torch.ones(1, 1, dtype=torch.float64))
     assert again.batch_shape == (3, 2, T)
@@ -268,7 +268,7 @@ def test_the_knowledge_gradient_can_be_maximised_without_gradients():
 
 
 def test_a_kernel_for_each_output_of_the_first_layer():
-    model = make(1, estimator=small(separate_kernels=True, max_iter=5))
+    model = make(1, estimator=small(inference=SoD(separate_kernels=True), max_iter=5))
     assert torch.isfinite(qLogExpectedImprovement(model, best_f=0.0)(POINTS)).all()
     refit = model.condition_on_observations(POINTS[0], Y[:2, :1])
     assert refit.train_inputs[0].shape == (16, 2)
@@ -278,7 +278,7 @@ def test_a_kernel_for_each_output_of_the_first_layer():
 
 @pytest.mark.parametrize("noise", ["heteroscedastic", "heavy_tailed"])
 def test_noise_that_varies(noise):
-    model = make(1, estimator=small(noise=noise, max_iter=5))
+    model = make(1, estimator=small(likelihood=noise, max_iter=5))
     plain, noisy = (model.posterior(POINTS, observation_noise=flag) for flag in (False, True))
     assert bool((noisy.variance > plain.variance).all())
     assert model.condition_on_observations(POINTS[0], Y[:2, :1]).train_inputs[0].shape == (16, 2)
@@ -286,10 +286,9 @@ def test_noise_that_varies(noise):
 
 @pytest.mark.parametrize("method", ["dsvi", "sghmc", "mean_field"])
 def test_other_methods_too(method):
-    options = {"n_posterior_samples": 4, "thinning": 2} if method == "sghmc" else {}
-    if method != "dsvi":
-        options["n_samples"] = 10
-    model = make(1, estimator=small(inference=method, max_iter=10, **options))
+    options = {} if method == "dsvi" else {"n_samples": 10}
+    inference = SGHMC(n_posterior_samples=4, thinning=2) if method == "sghmc" else method
+    model = make(1, estimator=small(inference=inference, max_iter=10, **options))
     assert torch.isfinite(qLogExpectedImprovement(model, best_f=0.0)(POINTS)).all()
     assert model.condition_on_observations(X[:1] + 0.01, Y[:1, :1]).train_inputs[0].shape == (15, 2)
 

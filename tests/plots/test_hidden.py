@@ -8,8 +8,9 @@ import torch
 from matplotlib.figure import Figure
 from plot_data import FRAME, Y, labels, x
 
-from sodgp import DeepGPRegressor, plots
+from sodgp import DSVI, SGHMC, DeepGPRegressor, SoD, plots
 from sodgp.errors import InputError
+from sodgp.linalg.draws import SharedDraws
 
 
 def test_hidden_layers(model, ax):
@@ -21,27 +22,20 @@ def test_hidden_layers(model, ax):
     np.testing.assert_allclose(plots.hidden_draws(model, x[:3, None], 1, 6), values[:, :3], atol=1e-9)
 
 
-@pytest.mark.parametrize("options", [{"coupling": "marginal"}, {"coupling": "joint"}, {"inference": "dsvi"}])
-def test_hidden_draws_are_those_that_predictions_use(options):
-    from sodgp.layers.contract import Points
-    from sodgp.linalg.draws import SharedDraws
-
-    model = DeepGPRegressor(max_iter=3, subset_size=8, random_state=0, **options).fit(x[:, None], np.sign(x))
-    values, drawn = plots.hidden_draws(model, x[:4, None], 1, 6), []
-    propagate = model.model_.layers[0].propagate
-
-    def noted(*arguments):
-        drawn.append(propagate(*arguments)[0])
-        return drawn[-1], torch.zeros(())
-
-    model.model_.layers[0].propagate = noted
-    rows = model._scaled_rows(x[:4, None])
+@pytest.mark.parametrize("inference", [SoD(coupling="marginal"), SoD(coupling="joint"), DSVI()], ids=repr)
+def test_hidden_draws_are_those_that_predictions_use(inference):
+    options = {"max_iter": 3, "subset_size": 8, "random_state": 0}
+    model = DeepGPRegressor(inference=inference, **options).fit(x[:, None], np.sign(x))
+    fitted, seen = model.fitted_, []
+    draws = [SharedDraws(fitted.predict_seed, 6, dtype=torch.float64) for _ in range(2)]
+    predictor = fitted.method.predictor(fitted.model, fitted.X_s, fitted.y_s, draws[0])
+    # What the mean function of layer 2 is asked about; the subset has eight rows.
+    fitted.model.layers[1].mean.register_forward_pre_hook(lambda _, inputs: seen.append(inputs[0]))
     with torch.no_grad():
-        model._method.predict(
-            model.model_, model._X_s, model._y_s, rows[None], SharedDraws(model._predict_seed, 6, dtype=rows.dtype)
-        )
-    assert isinstance(drawn[0], Points)
-    np.testing.assert_allclose(values, drawn[0].rest.numpy(), atol=1e-12)
+        predictor.rows(torch.from_numpy(fitted.x_scaler.transform(x[:4, None]))[None], draws[1])
+    (drawn,) = (rows for rows in seen if rows.shape[-2] == 4)
+    values = plots.hidden_draws(model, x[:4, None], 1, 6)
+    np.testing.assert_allclose(values, drawn.numpy().reshape(6, 4, 1), atol=1e-12)
 
 
 @pytest.mark.parametrize("layer", [0, 3])
@@ -83,8 +77,8 @@ def test_warps_that_cannot_be_drawn(model, tabular, ax):
 
 @pytest.mark.parametrize("inference", ["sod", "dsvi", "sghmc", "mean_field"])
 def test_every_method_has_its_pictures(inference, ax):
-    options = {"n_posterior_samples": 4, "thinning": 2} if inference == "sghmc" else {}
-    model = DeepGPRegressor(inference=inference, max_iter=5, subset_size=8, random_state=0, **options)
+    method = SGHMC(n_posterior_samples=4, thinning=2) if inference == "sghmc" else inference
+    model = DeepGPRegressor(inference=method, max_iter=5, subset_size=8, random_state=0)
     model.fit(FRAME[:40], Y[:40])
     draws = plots.hidden_draws(model, FRAME[:7], 1, 5)
     assert draws.shape == (5, 7, 3)

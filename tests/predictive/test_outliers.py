@@ -2,14 +2,18 @@
 
 import numpy as np
 import pytest
+import torch
 
-from sodgp import DeepGPEnsemble, DeepGPRegressor
+from sodgp import DSVI, SGHMC, DeepGPRegressor, SoD
 from sodgp.errors import ConfigurationError, ModelFileError
 from sodgp.estimator.files.records import from_record, to_record
+from sodgp.likelihoods import Gaussian
+from sodgp.predictive.outliers import Outliers, variance_of, widening
 
 RNG = np.random.default_rng(0)
 X = RNG.uniform(-1, 1, (60, 2))
 Y = np.sign(X[:, 0]) + 0.1 * RNG.standard_normal(60)
+PREDICTIVE = SoD(predictive_weight=1.0)
 SMALL = {"max_iter": 3, "subset_size": 8, "n_predict_samples": 5, "random_state": 0}
 
 
@@ -21,13 +25,13 @@ def fitted(**options):
     ("options", "probability"),
     [
         ({}, 0.0),  # 60 rows: trained on the bound
-        ({"predictive_weight": 1.0}, 1 / 61),
-        ({"predictive_weight": 0.5, "inference": "dsvi"}, 1 / 61),
-        ({"predictive_weight": 1.0, "validation_fraction": 0.5}, 1 / 31),
-        ({"predictive_weight": 1.0, "outlier_probability": 0}, 0.0),
-        ({"outlier_probability": 0.02}, 0.02),
-        ({"inference": "mean_field", "outlier_probability": 0.02}, 0.02),
-        ({"inference": "sghmc", "n_posterior_samples": 4, "thinning": 1}, 0.0),
+        ({"inference": PREDICTIVE}, 1 / 61),
+        ({"inference": DSVI(predictive_weight=0.5)}, 1 / 61),
+        ({"inference": PREDICTIVE, "validation_fraction": 0.5}, 1 / 31),
+        ({"inference": PREDICTIVE, "likelihood": Gaussian(outlier_probability=0.0)}, 0.0),
+        ({"likelihood": Gaussian(outlier_probability=0.02)}, 0.02),
+        ({"inference": "mean_field", "likelihood": Gaussian(outlier_probability=0.02)}, 0.02),
+        ({"inference": SGHMC(n_posterior_samples=4, thinning=1)}, 0.0),
     ],
     ids=str,
 )
@@ -41,8 +45,7 @@ def test_who_expects_outliers(tmp_path, options, probability):
 
 
 def test_mean_std_covariance_and_draws_agree_with_the_distribution():
-    plain = fitted(outlier_probability=0)
-    careful = fitted(outlier_probability=0.1)
+    plain, careful = (fitted(likelihood=Gaussian(outlier_probability=share)) for share in (0.0, 0.1))
     (mean, std), (same, wider) = (model.predict(X, return_std=True) for model in (plain, careful))
     np.testing.assert_allclose(same, mean, rtol=1e-12)
     np.testing.assert_allclose(wider, std * np.sqrt(1 + 0.1 * 99), rtol=1e-12)
@@ -58,58 +61,68 @@ def test_mean_std_covariance_and_draws_agree_with_the_distribution():
 
 
 def test_several_targets():
-    model = DeepGPRegressor(**SMALL, outlier_probability=0.1).fit(X, np.stack([Y, 100 * Y], 1))
+    model = DeepGPRegressor(**SMALL, likelihood=Gaussian(outlier_probability=0.1)).fit(X, np.stack([Y, 100 * Y], 1))
     mean, std = model.predict(X[:4], return_std=True)
     dist = model.predict_distribution(X[:4])
     np.testing.assert_allclose(dist.std, std, rtol=1e-12)
-    plain_mean, plain_std = model.set_params(outlier_probability=0.0).predict(X[:4], return_std=True)
+    plain_mean, plain_std = model.set_params(likelihood__outlier_probability=0.0).predict(X[:4], return_std=True)
     np.testing.assert_allclose(mean, plain_mean, rtol=1e-12)
     np.testing.assert_allclose(std, plain_std * np.sqrt(10.9), rtol=1e-12)
-    draws = model.set_params(outlier_probability=0.9).sample_y(X[:4], 500)
+    draws = model.set_params(likelihood__outlier_probability=0.9).sample_y(X[:4], 500)
     assert draws.shape == (4, 2, 500)
     np.testing.assert_allclose(draws.std(-1), plain_std * np.sqrt(1 + 0.9 * 99), rtol=0.15)
 
 
-def test_an_ensemble_predicts_the_mean_of_its_members(tmp_path):
-    base = DeepGPRegressor(**{**SMALL, "random_state": None}, outlier_probability=0.1, member_spread=1.0)
-    ensemble = DeepGPEnsemble(base, n_members=2, random_state=0).fit(X, Y)
-    dist = ensemble.predict_distribution(X)
-    density = np.mean([np.exp(member.predict_distribution(X).log_prob(Y)) for member in ensemble.members_], 0)
+def test_several_members_predict_the_mean_of_their_densities(tmp_path):
+    options = {"inference": SoD(member_spread=1.0), "likelihood": Gaussian(outlier_probability=0.1)}
+    model = fitted(**options, n_members=2)
+    dist = model.predict_distribution(X)
+    density = np.mean([np.exp(member.predict_distribution(X).log_prob(Y)) for member in model.members_], 0)
     np.testing.assert_allclose(np.exp(dist.log_prob(Y)), density, rtol=1e-10)
-    np.testing.assert_allclose(ensemble.predict(X, return_std=True)[1], dist.std, rtol=1e-12)
-    ensemble.save(tmp_path / "e.sodgp")
-    again = DeepGPEnsemble.load(tmp_path / "e.sodgp").predict_distribution(X)
+    np.testing.assert_allclose(model.predict(X, return_std=True)[1], dist.std, rtol=1e-12)
+    model.save(tmp_path / "m.sodgp")
+    again = DeepGPRegressor.load(tmp_path / "m.sodgp").predict_distribution(X)
     np.testing.assert_allclose(again.log_prob(Y), dist.log_prob(Y), rtol=1e-12)
 
 
 def test_resuming_does_not_mind(tmp_path):
     folder = str(tmp_path / "run")
     first = fitted(checkpoint=folder)
-    second = DeepGPRegressor(**SMALL, checkpoint=folder, outlier_probability=0.1).fit(X, Y, resume=True)
+    second = DeepGPRegressor(**SMALL, checkpoint=folder, likelihood=Gaussian(outlier_probability=0.1)).fit(
+        X, Y, resume=True
+    )
     np.testing.assert_allclose(second.predict(X), first.predict(X), rtol=1e-12)
 
 
 def test_no_new_fit_is_needed():
     model = fitted()
     before = model.predict_distribution(X).log_prob(30.0)
-    assert (model.set_params(outlier_probability=0.01).predict_distribution(X).log_prob(30.0) > before + 10).all()
+    assert (
+        model.set_params(likelihood__outlier_probability=0.01).predict_distribution(X).log_prob(30.0) > before + 10
+    ).all()
 
 
-def test_a_file_from_before_predicts_as_it_did():
-    model = fitted(predictive_weight=1.0, outlier_probability=0.0)
-    record = to_record(model)
-    del record.info["parameters"]["outlier_probability"]
-    again = from_record(DeepGPRegressor, record).predict_distribution(X)
-    np.testing.assert_array_equal(again.log_prob(Y), model.predict_distribution(X).log_prob(Y))
-
-
-@pytest.mark.parametrize("probability", [-0.1, 1.0, 1.5, float("nan"), "few", True])
+@pytest.mark.parametrize("probability", [-0.1, 1.0, 1.5, float("nan")])
 def test_bad_probabilities(probability):
     with pytest.raises(ConfigurationError, match="outlier_probability"):
-        fitted(outlier_probability=probability)
+        Gaussian(outlier_probability=probability)
     with pytest.raises(ConfigurationError, match="outlier_probability"):
-        fitted().set_params(outlier_probability=probability).predict(X, return_std=True)
-    record = to_record(fitted())
-    record.info["parameters"]["outlier_probability"] = probability
+        fitted().set_params(likelihood__outlier_probability=probability)
+    record = to_record(fitted(likelihood=Gaussian()))
+    record.info["parameters"]["likelihood"]["options"]["outlier_probability"] = probability
     with pytest.raises(ModelFileError, match="outlier_probability"):
         from_record(DeepGPRegressor, record)
+
+
+def test_components_of_outliers():
+    mu, var = torch.tensor([[-1.0, 0.0], [1.0, 4.0]]), torch.ones(2, 2)
+    strange = Outliers.of(mu, var, 0.1)
+    np.testing.assert_allclose(strange.mu, [[0.0, 2.0]])
+    np.testing.assert_allclose(strange.var, 100 * variance_of(mu, var)[None])
+    np.testing.assert_allclose(strange.mean_with(mu), [0.0, 2.0])
+    np.testing.assert_allclose(strange.variance_with(mu, var), widening(0.1) * variance_of(mu, var), rtol=1e-6)
+    _, _, weights = strange.added_to(mu, var)
+    np.testing.assert_allclose(weights[-1] / weights.sum(0), 0.1, rtol=1e-6)
+    assert not len(Outliers.of(mu, var, 0.0).mu)
+    padded = Outliers.of(mu, var, 0.0).padded(2, mu, var)
+    assert (padded.mu.shape, float(padded.probability.sum())) == ((2, 2), 0.0)

@@ -11,9 +11,8 @@ from sodgp.report import held_out
 
 @pytest.fixture(scope="session")
 def model():
-    fitted = DeepGPRegressor(max_iter=150, subset_size=30, random_state=0).fit(FRAME[:140], Y[:140])
-    fitted.target_names_ = [f"load {NASTY}"]
-    return fitted
+    target = Y[:140].rename(f"load {NASTY}")
+    return DeepGPRegressor(max_iter=150, subset_size=30, random_state=0).fit(FRAME[:140], target)
 
 
 @pytest.fixture(scope="session")

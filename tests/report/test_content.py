@@ -8,6 +8,7 @@ import signal
 import numpy as np
 import pytest
 from cli_runner import run
+from gpytorch.kernels import RBFKernel
 from report_data import FRAME, NASTY, Elements, Y, texts
 from sklearn.exceptions import NotFittedError
 
@@ -45,8 +46,10 @@ def test_folds_stop_early_as_the_model_did():
 
 
 def test_options_without_a_place_in_a_file_are_named_in_a_report():
-    model = DeepGPRegressor(max_iter=5, schedule=lambda step: 1.0, random_state=0).fit(FRAME[:60], Y[:60])
-    assert held_out(model, FRAME[60:], Y[60:]).about["options"]["schedule"] == "<lambda>"  # and nothing warns
+    model = DeepGPRegressor(max_iter=5, kernel=lambda dims: RBFKernel(ard_num_dims=dims), random_state=0).fit(
+        FRAME[:60], Y[:60]
+    )
+    assert held_out(model, FRAME[60:], Y[60:]).about["options"]["kernel"] == "<lambda>"  # and nothing warns
 
 
 def test_ctrl_c_in_a_fold_ends_cross_validation(model):
@@ -70,7 +73,7 @@ def test_folds_train_on_what_the_model_was_trained_on(monkeypatch):
     honest = DeepGPRegressor.fit
     monkeypatch.setattr(DeepGPRegressor, "fit", lambda self, *a: fitted.append(self) or honest(self, *a))
     found = cross_validated(model, X, y, 2)
-    assert [member._method.predictive_weight for member in fitted] == [1.0, 1.0]
+    assert [member.inference_.predictive_weight for member in fitted] == [1.0, 1.0]
     assert found.about["objective"] == "predictive"
     assert any("objective" in words for words in Elements(found.html()).words)
 

@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 from report_data import FRAME, Elements, Y, figures
 
-from sodgp import DeepGPRegressor
+from sodgp import SGHMC, DeepGPRegressor
 from sodgp.report import held_out
 
 
 @pytest.mark.parametrize("inference", ["dsvi", "sghmc", "mean_field"])
 def test_every_method_has_its_report(inference):
-    options = {"n_posterior_samples": 4, "thinning": 2} if inference == "sghmc" else {}
-    model = DeepGPRegressor(inference=inference, max_iter=3, subset_size=8, random_state=0, **options)
+    method = SGHMC(n_posterior_samples=4, thinning=2) if inference == "sghmc" else inference
+    model = DeepGPRegressor(inference=method, max_iter=3, subset_size=8, random_state=0)
     model.fit(FRAME[:40], Y[:40])
     assert "figure-hidden-1" in Elements(held_out(model, FRAME[40:60], Y[40:60]).html()).identities
 

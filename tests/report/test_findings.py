@@ -68,7 +68,7 @@ def test_training_trouble_and_few_rows():
     model.history_.bound = list(np.linspace(-100, 0, 20))
     found = texts(held_out(model, X[20:30], Y[20:30]).findings)
     for words in (
-        "Training ran away 2 times",
+        "Training diverged 2 times",
         "was interrupted",
         "still rising",
         "trained on 20 rows with 2 inputs",

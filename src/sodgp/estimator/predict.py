@@ -195,7 +195,8 @@ def _mixtures(
         draws = SharedDraws(fitted.predict_seed, count, dtype=X_p.dtype, device=X_p.device)
         with torch.no_grad(), cpu_threads(options.n_threads):
             if only_mean:
-                mean, variance = predictor().mean(X_p, draws), X_p.new_ones(1, 1, 1)
+                mean = predictor().mean(X_p, draws)
+                variance = torch.ones_like(mean)
             else:
                 mean, variance = predictor().rows(X_p, draws)
             if not latent:

@@ -24,7 +24,7 @@ __all__ = ["Evaluation", "Score", "evaluate", "joined", "observed"]
 
 LEVEL = 0.9
 _CHUNK_ROWS = 20_000
-# The bootstrap draws among at most so many groups of rows: the cost of an interval does not grow with the data.
+# Groups of rows that the bootstrap resamples: the cost of an interval does not grow with the data.
 _MAX_GROUPS = 2_000
 # Resamples that are held in memory at a time.
 _BOOTSTRAP_BATCH = 100
@@ -38,7 +38,7 @@ class Score:
     ----------
     value : float
     low, high : float
-        Ends of the bootstrap interval; equal to `value` where none was asked for, nan where there is one row only.
+        Ends of the bootstrap interval; equal to `value` without a bootstrap, nan for a single row.
 
     Examples
     --------
@@ -110,12 +110,10 @@ class Evaluation:
 
         Parameters
         ----------
-        target : int
-            Column of the targets.
+        target : int, column of the targets
         n_bootstrap : int
             Resamples, at least 2; 0 for scores alone.
-        random_state : int
-            Of the resamples.
+        random_state : int, of the resamples
 
         Returns
         -------
@@ -137,7 +135,7 @@ class Evaluation:
             return np.moveaxis(sums[groups].sum(axis - 1) / counts[groups].sum(axis)[..., None], -1, 0)
 
         options = {"n_resamples": n_bootstrap, "batch": _BOOTSTRAP_BATCH, "method": "percentile", "rng": generator}
-        # Of means, which always exist: SciPy warns of a score that is not a number in some resamples.
+        # Of means, which are always finite: SciPy warns where a score is nan in some resamples.
         resamples = bootstrap((np.arange(len(sums)),), means, vectorized=True, **options).bootstrap_distribution
         draws = _scores_of(resamples)
         return {
@@ -153,7 +151,7 @@ class Evaluation:
         return np.asarray(inside.mean(1), dtype=np.float64).reshape(np.shape(levels))
 
     def _row_values(self, target: int) -> FloatArray:
-        """What the scores average, [N, columns]; `_scores_of` unpacks them in this order."""
+        """What the scores average, [N, columns], in the order of `_scores_of`."""
         p, error = self.pit[:, target], self.residual[:, target]
         base_error = (self.y - self.base_mean)[:, target]
         # The training mean is itself rounded.
@@ -179,19 +177,11 @@ def _scores_of(means: FloatArray) -> dict[str, FloatArray]:
     """Scores by name, of the means of `_row_values`, [columns] or [columns, resamples]."""
     nlpp, mse, mae, crps, inside_50, inside_80, inside_90, inside_95, width, base_nlpp, base_mse = means
     return {
-        "nlpp": nlpp,
-        "rmse": np.sqrt(mse),
-        "mae": mae,
-        # Not a number where every target is the training mean: there is nothing to explain.
+        **{"nlpp": nlpp, "rmse": np.sqrt(mse), "mae": mae},
+        # nan where every target is the training mean: there is nothing to explain.
         "r2": 1 - mse / np.where(base_mse > 0, base_mse, np.nan),
-        "crps": crps,
-        "coverage_50": inside_50,
-        "coverage_80": inside_80,
-        "coverage_90": inside_90,
-        "coverage_95": inside_95,
-        "width_90": width,
-        "base_nlpp": base_nlpp,
-        "base_rmse": np.sqrt(base_mse),
+        **{"crps": crps, "coverage_50": inside_50, "coverage_80": inside_80, "coverage_90": inside_90},
+        **{"coverage_95": inside_95, "width_90": width, "base_nlpp": base_nlpp, "base_rmse": np.sqrt(base_mse)},
     }
 
 
@@ -236,22 +226,12 @@ def evaluate(model: DeepGPRegressor, X: Any, y: Any, *, targets: Sequence[str] |
 
 
 def observed(model: DeepGPRegressor, X: Any, y: Any, *, by_name: bool = True) -> FloatArray:
-    """Targets to compare a model's predictions with, [N, P], checked.
+    """Targets to compare predictions with, [N, P]; InputError where they fit neither model nor rows, or are not finite.
 
-    Parameters
-    ----------
-    model : DeepGPRegressor
-        Fitted.
-    X, y : array or data frame of shape [N, D] and [N] or [N, P]
-    by_name : bool
-        Whether named targets are put in the model's order; without it they are in that order, whatever their names.
-
-    Raises
-    ------
-    InputError
-        `y` does not hold finite numbers, or has not the model's number of targets or the rows of `X`, or has no row.
+    With `by_name` named targets are put in the model's order; without it they must be in that order.
     """
-    values, wanted = _numbers(_in_order(model, y) if by_name else y), _checked(model).model_.n_outputs
+    wanted = _checked(model).model_.n_outputs
+    values = _numbers(_in_order(model, y) if by_name else y)
     if values.ndim not in (1, 2):
         raise InputError(f"y must have the shape [N] or [N, {wanted}], not {list(values.shape)}.")
     values = values[:, None] if values.ndim == 1 else values
@@ -271,9 +251,9 @@ def observed(model: DeepGPRegressor, X: Any, y: Any, *, by_name: bool = True) ->
 
 
 def joined(parts: Sequence[Evaluation], order: NDArray[np.int64] | None = None) -> Evaluation:
-    """The rows of several evaluations, such as the folds of a cross-validation, in one.
+    """The rows of several evaluations, such as those of folds, in one.
 
-    `order` says where each row, in the order of the parts, belongs in the result; None keeps the order of the parts.
+    `order` is the place of each row of the parts in the result; None keeps the order of the parts.
     """
     place = np.arange(sum(map(len, parts))) if order is None else np.argsort(order)
     names = [field.name for field in fields(Evaluation) if field.name != "targets"]
@@ -288,9 +268,9 @@ def _checked(model: BaseEstimator) -> DeepGPRegressor:
     return model
 
 
-def _in_order(model: BaseEstimator, y: Any) -> Any:
+def _in_order(model: DeepGPRegressor, y: Any) -> Any:
     """Several named targets in the model's order; other names are refused."""
-    columns, names = target_names_in(y), getattr(_checked(model), "target_names_", None)
+    columns, names = target_names_in(y), model.fitted_.columns.targets
     if columns is None or names is None or len(columns) != len(names) or len(names) == 1:
         return y
     if set(columns) != set(names):
@@ -305,7 +285,7 @@ def _numbers(y: Any) -> FloatArray:
         if values.dtype.kind in "mMc":
             raise TypeError("real numbers, not dates or complex ones")
         if values.dtype.kind == "O" and hasattr(y, "iloc"):
-            # pandas' own missing value has no place in an array of floats.
+            # An array of floats cannot hold pandas.NA.
             values = np.where(y.isna(), np.nan, values)
         return values.astype(np.float64)
     except (TypeError, ValueError) as error:
@@ -320,7 +300,7 @@ def _predicted(dist: GaussianMixture, y: FloatArray) -> list[FloatArray]:
 
 
 def _grouped(rows: FloatArray, generator: np.random.Generator) -> tuple[FloatArray, FloatArray]:
-    """Sums and sizes of random groups of rows; every row is a group of its own where there are few."""
+    """Sums and sizes of random groups of rows; single rows if there are few."""
     count = len(rows)
     if count <= _MAX_GROUPS:
         return rows, np.ones(count)

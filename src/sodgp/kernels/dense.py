@@ -1,11 +1,10 @@
 """Dense evaluation of GPyTorch kernels that never waits for the device.
 
-GPyTorch's own evaluation compares its two inputs with ``torch.equal``. That waits for a GPU, and it breaks CUDA graphs.
-The stationary kernels that deep GPs use are therefore evaluated here, straight from their GPyTorch parameters; every
-other kernel falls back to its own code with the same values.
+GPyTorch compares the two inputs with ``torch.equal``, which waits for a GPU and breaks CUDA graphs. The stationary
+kernels of deep GPs are therefore evaluated here, from their GPyTorch parameters; every other kernel runs its own code.
 
-Adding a kernel: write a function ``(kernel, X1, X2) -> covariance`` and enter it in ``_DENSE``; stationary kernels need
-no more, others also a diagonal in ``_DIAGONAL``.
+Adding a kernel: write a function ``(kernel, X1, X2) -> covariance``, enter it in ``_DENSE``, and its diagonal in
+``_DIAGONAL``.
 """
 
 from __future__ import annotations
@@ -52,7 +51,7 @@ def covariance(kernel: Kernel, X1: Rows1, X2: Rows2 | None = None) -> Matrix:
     """
     X2 = X1 if X2 is None else X2
     if type(kernel) not in _DENSE:
-        # GPyTorch's own evaluation selects the active columns itself.
+        # GPyTorch selects the active columns itself.
         return kernel(X1, X2).to_dense()
     columns = _active(kernel, X1)
     return _DENSE[type(kernel)](kernel, columns, columns if X2 is X1 else _active(kernel, X2))
@@ -84,15 +83,15 @@ def is_captureable(kernel: Kernel) -> bool:
 
 
 def _active(kernel: Kernel, X: Rows1) -> Float[Tensor, "*batch1 N1 A"]:
-    """Columns of X that the kernel looks at."""
+    """The active columns of X."""
     return X if kernel.active_dims is None else X.index_select(-1, kernel.active_dims)
 
 
 def _log_correlation(kernel: Kernel, X1: Rows1, X2: Rows2, offset: Float[Tensor, "*o 1 1"] | None = None) -> Matrix:
     """-|x1 - x2|^2 / 2 in units of the lengthscales, plus `offset`, in one matrix product.
 
-    The squared norms ride along as two extra columns, so no [N1, N2] tensor is touched twice. Both inputs are shifted
-    by one common point first: far from the origin the difference of squares would lose its digits.
+    The squared norms are two more columns, so that no [N1, N2] tensor is touched twice. Both inputs are shifted by one
+    point first: far from the origin the difference of squares would lose its digits.
     """
     lengthscale = kernel.lengthscale
     shift = X1.detach().mean(-2, keepdim=True)
@@ -111,7 +110,7 @@ def _rbf(kernel: RBFKernel, X1: Rows1, X2: Rows2) -> Matrix:
 
 def _scale(kernel: ScaleKernel, X1: Rows1, X2: Rows2) -> Matrix:
     base, outputscale = kernel.base_kernel, kernel.outputscale[..., None, None]
-    # GPyTorch gives a scale kernel the active columns of its base: they are chosen already.
+    # GPyTorch gives a scale kernel the active columns of its base: they are selected already.
     if type(base) is RBFKernel:
         return _log_correlation(base, X1, X2, offset=outputscale.log()).exp()
     dense = _DENSE.get(type(base))
@@ -121,7 +120,7 @@ def _scale(kernel: ScaleKernel, X1: Rows1, X2: Rows2) -> Matrix:
 def _square_distance(kernel: Kernel, X1: Rows1, X2: Rows2) -> Matrix:
     square = -2.0 * _log_correlation(kernel, X1, X2)
     if X1 is X2:
-        # The root of a rounding error is 1e-8: a point's distance to itself is zero.
+        # A point's distance to itself is zero; the root of its rounding error would be 1e-8.
         square = square * (1.0 - torch.eye(X1.shape[-2], dtype=X1.dtype, device=X1.device))
     return square.clamp_min(_TINY)
 
@@ -189,8 +188,8 @@ _DIAGONAL: dict[type, Callable[[Kernel, Tensor], Tensor]] = {
 class RBFPair(torch.autograd.Function):
     """(Z_s, Z_b, lengthscale, log_variance) -> k(Z_s, Z_s), k(Z_s, Z_b) with k = exp(log_variance - |z - z'|^2 / 2).
 
-    Scaling, centring and squared norms of the subset are shared by both matrices, and no [M, B] tensor is made twice:
-    three operations touch it in the forward pass, four in the backward pass. Distances are in units of the K = D or 1
+    Both matrices share the scaling, centring and squared norms of the subset, and no [M, B] tensor is made twice: three
+    operations touch it in the forward pass, four in the backward pass. Distances are in units of K = D or 1
     lengthscales.
     """
 
@@ -202,7 +201,7 @@ class RBFPair(torch.autograd.Function):
         lengthscale: Float[Tensor, "*l 1 K"],
         log_variance: Float[Tensor, "*v 1 1"],
     ) -> tuple[_SubsetMatrix, _CrossMatrix]:
-        """Both inputs are shifted by one common point: far from the origin the difference of squares loses digits."""
+        """Both inputs are shifted by one point, as in `_log_correlation`."""
         shift = Z_s.mean(-2, keepdim=True)
         a, b = (Z_s - shift) / lengthscale, (Z_b - shift) / lengthscale
         # Half squared norms, each with half of minus the log variance, so that their sum carries it once.

@@ -1,9 +1,8 @@
 """GPyTorch kernels as plain JSON, and back: what a model file holds of a kernel that was given as code.
 
-A description is a tree of dictionaries, one for each part of the kernel: its type, the arguments of its constructor,
-and for every parameter the initial raw values, the constraint and the prior. Only the kernels, constraints and priors
-of GPyTorch that are listed here can be described; whatever has its own code cannot. A description may come from a file
-that nobody trusts, so every number in it is checked.
+A description is a tree of dictionaries, one per part of the kernel: its type, constructor arguments, and for every
+parameter the initial raw values, constraint and prior. Only the GPyTorch classes listed here can be described. A
+description may come from an untrusted file, so every number in it is checked.
 
 Adding a kernel: enter its class in ``_PARTS`` with the names of its parameters.
 """
@@ -16,18 +15,8 @@ from dataclasses import dataclass
 from typing import Any, NoReturn, TypeAlias
 
 import torch
-from gpytorch import constraints, priors
-from gpytorch.kernels import (
-    AdditiveKernel,
-    Kernel,
-    LinearKernel,
-    MaternKernel,
-    PeriodicKernel,
-    ProductKernel,
-    RBFKernel,
-    RQKernel,
-    ScaleKernel,
-)
+from gpytorch import constraints, kernels, priors
+from gpytorch.kernels import Kernel
 from torch import Tensor
 
 from sodgp.errors import ConfigurationError, ModelFileError
@@ -38,14 +27,14 @@ Part: TypeAlias = constraints.Interval | priors.Prior
 
 _MAX_PARTS = 100
 _PARTS: dict[str, tuple[type, tuple[str, ...]]] = {
-    "rbf": (RBFKernel, ("lengthscale",)),
-    "matern": (MaternKernel, ("lengthscale",)),
-    "rq": (RQKernel, ("lengthscale", "alpha")),
-    "periodic": (PeriodicKernel, ("lengthscale", "period_length")),
-    "linear": (LinearKernel, ("variance",)),
-    "scale": (ScaleKernel, ("outputscale",)),
-    "sum": (AdditiveKernel, ()),
-    "product": (ProductKernel, ()),
+    "rbf": (kernels.RBFKernel, ("lengthscale",)),
+    "matern": (kernels.MaternKernel, ("lengthscale",)),
+    "rq": (kernels.RQKernel, ("lengthscale", "alpha")),
+    "periodic": (kernels.PeriodicKernel, ("lengthscale", "period_length")),
+    "linear": (kernels.LinearKernel, ("variance",)),
+    "scale": (kernels.ScaleKernel, ("outputscale",)),
+    "sum": (kernels.AdditiveKernel, ()),
+    "product": (kernels.ProductKernel, ()),
 }
 _NAMES = {cls: name for name, (cls, _) in _PARTS.items()}
 _BOUNDS: dict[str, tuple[type, tuple[str, ...]]] = {
@@ -67,7 +56,7 @@ _SMOOTHNESS = (0.5, 1.5, 2.5)
 
 @dataclass(frozen=True)
 class DescribedKernel:
-    """The kernel function of a model from a file: it knows the kernels of that model's layers, by number of inputs."""
+    """The kernel function of a model from a file: the kernels of that model's layers, by number of inputs."""
 
     descriptions: Mapping[int, Description]
 
@@ -207,11 +196,8 @@ def _number(value: float | Tensor) -> float | None:
 
 def _constructor_options(entry: str, described_as: Any) -> dict[str, Part]:
     """Constraint and prior of a parameter, as GPyTorch's constructors want them."""
-    if not isinstance(described_as, dict) or not {"raw", "constraint"} <= described_as.keys() <= {
-        "raw",
-        "constraint",
-        "prior",
-    }:
+    required = {"raw", "constraint"}
+    if not isinstance(described_as, dict) or not required <= described_as.keys() <= required | {"prior"}:
         _refuse(f"whose {entry} is not described by raw values, constraint and prior")
     options = {f"{entry}_constraint": _made(_BOUNDS, described_as["constraint"], f"constraint of {entry}")}
     if "prior" in described_as:

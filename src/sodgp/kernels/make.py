@@ -7,17 +7,8 @@ from collections.abc import Callable
 from typing import TypeAlias
 
 import torch
-from gpytorch.kernels import (
-    AdditiveKernel,
-    Kernel,
-    LinearKernel,
-    MaternKernel,
-    PeriodicKernel,
-    ProductKernel,
-    RBFKernel,
-    RQKernel,
-    ScaleKernel,
-)
+from gpytorch import kernels
+from gpytorch.kernels import Kernel, LinearKernel, MaternKernel, RBFKernel, RQKernel, ScaleKernel
 
 from sodgp.errors import ConfigurationError
 
@@ -33,7 +24,10 @@ _BASES: dict[str, Callable[[int | None], Kernel]] = {
     "matern52": lambda dims: MaternKernel(nu=2.5, ard_num_dims=dims),
     "rq": lambda dims: RQKernel(ard_num_dims=dims),
 }
-_KNOWN = (RBFKernel, MaternKernel, RQKernel, PeriodicKernel, LinearKernel, ScaleKernel, AdditiveKernel, ProductKernel)
+_KNOWN = (
+    *(RBFKernel, MaternKernel, RQKernel, LinearKernel, ScaleKernel),
+    *(kernels.PeriodicKernel, kernels.AdditiveKernel, kernels.ProductKernel),
+)
 KERNEL_NAMES = (*_BASES, *(f"{name}-iso" for name in _BASES))
 
 
@@ -51,9 +45,9 @@ def make_kernel(
     Parameters
     ----------
     spec : str, callable or gpytorch kernel
-        ``"rbf"``, ``"matern12"``, ``"matern32"``, ``"matern52"`` or ``"rq"``, with one lengthscale for each input (ARD)
-        or, with ``-iso`` behind the name, one for all; or a function ``input_dim -> gpytorch kernel``, or such a
-        kernel itself where all layers have equally many inputs, used as it is, priors and initial values included.
+        ``"rbf"``, ``"matern12"``, ``"matern32"``, ``"matern52"`` or ``"rq"``, with one lengthscale per input (ARD), or
+        one for all with ``-iso`` after the name; or a function ``input_dim -> gpytorch kernel``; or such a kernel, if
+        all layers have equally many inputs. Kernels are used with their priors and initial values.
     input_dim : int
     variance, lengthscale : float
         Initial values of named kernels; ``lengthscale=None`` is the square root of `input_dim`, the typical distance
@@ -89,7 +83,7 @@ def make_kernel(
         if kernel.batch_shape.numel() != 1 or kernel.num_outputs_per_input(one, one) != 1:
             raise ConfigurationError(
                 f"kernel: {type(kernel).__name__} has a batch shape, or several outputs; a kernel here is one function"
-                " of two rows. Outputs of the first layer have a kernel each with separate_kernels=True."
+                " of two rows. For one kernel per output of the first layer use inference=SoD(separate_kernels=True)."
             )
         # A copy: a function may hand out one object again and again, and layers must not share it.
         kernel = copy.deepcopy(kernel).to(dtype).requires_grad_(True)
@@ -130,7 +124,7 @@ def inputs_with_values(kernel: Kernel) -> int | None:
 def _check_inputs(kernel: Kernel, input_dim: int) -> None:
     """Raise ConfigurationError for lengthscales or active columns that do not fit the inputs.
 
-    Only GPyTorch's own parts are judged: a kernel of the user's may hand other columns to the parts inside it.
+    Only GPyTorch's own parts are checked: a user's kernel may hand other columns to its parts.
     """
     if type(kernel) not in _KNOWN:
         return
@@ -140,10 +134,10 @@ def _check_inputs(kernel: Kernel, input_dim: int) -> None:
             f"kernel: {type(kernel).__name__} looks at columns {columns}, but a layer has {input_dim} inputs."
         )
     expected = input_dim if columns is None else len(columns)
-    own = inputs_with_values(kernel)
-    if own not in (None, expected):
+    dims = inputs_with_values(kernel)
+    if dims not in (None, expected):
         raise ConfigurationError(
-            f"kernel: {type(kernel).__name__} has ard_num_dims={own}, but a layer gives it {expected}"
+            f"kernel: {type(kernel).__name__} has ard_num_dims={dims}, but a layer gives it {expected}"
             " inputs. Layers may differ in their inputs: give a function of input_dim."
         )
     inner = [kernel.base_kernel] if type(kernel) is ScaleKernel else getattr(kernel, "kernels", [])
@@ -154,13 +148,13 @@ def _check_inputs(kernel: Kernel, input_dim: int) -> None:
 def _replicated(kernel: Kernel, batch_shape: torch.Size) -> Kernel:
     """Give every parameter of the kernel and its parts the leading axes `batch_shape`, in place.
 
-    Not GPyTorch's ``expand_batch``: it leaves the parts of sums and products unchanged, and expands column numbers.
+    GPyTorch's ``expand_batch`` leaves the parts of sums and products unchanged, and expands column numbers.
     """
     for part in kernel.modules():
         if isinstance(part, Kernel):
             part.batch_shape = batch_shape
             for parameter in part.parameters(recurse=False):
                 wide = parameter.data.expand(*batch_shape, *parameter.shape)
-                # A clone keeps the strides of an expansion, also where one number is all there is.
+                # A plain clone would keep the strides of the expansion.
                 parameter.data = wide.clone(memory_format=torch.contiguous_format)
     return kernel

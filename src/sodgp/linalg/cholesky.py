@@ -1,9 +1,9 @@
-"""Cholesky factors that do not fail silently, and whose gradients are made of few matrix products.
+"""Cholesky factors that do not fail silently, and whose gradients take few matrix products.
 
 The jitter is relative to the mean of the diagonal by default, and raised in steps only where a factorisation fails.
 
 A perturbed factor is written L (I + E) with E lower triangular. Products with L, L' and L^-1 give the gradient of E
-directly, without a product by L or its inverse of their own, and one function at the end turns it into that of K::
+directly, and one function at the end turns it into that of K::
 
     grad_K = sym(L^-T P(grad_E) L^-1),    P = lower triangle with half the diagonal
 
@@ -28,6 +28,8 @@ from sodgp.linalg.failure import failure
 
 __all__ = ["Factor", "Jitter", "cholesky", "factorise", "inverse_triangular", "log_diagonal"]
 
+Square = Float[Tensor, "*batch M M"]
+
 
 @dataclass
 class Climbs:
@@ -36,7 +38,7 @@ class Climbs:
     count: int = 0
 
 
-# Whoever counts: a factorisation is too deep in the algebra to be handed a counter.
+# A factorisation is too deep in the algebra to be handed a counter.
 _COUNTING: ContextVar[Climbs | None] = ContextVar("climbs", default=None)
 
 
@@ -52,24 +54,19 @@ def counting(climbs: Climbs) -> Iterator[None]:
 
 @dataclass(frozen=True)
 class Jitter:
-    """How much is added to the diagonal of a covariance matrix before it is factorised.
+    """What is added to the diagonal of a covariance matrix before it is factorised.
 
     Parameters
     ----------
     amount : float
-        Added to the diagonal, times the mean diagonal where `relative` is true.
+        Added to the diagonal, times the mean diagonal if `relative`.
     relative : bool
-        The paper authors' program and its fixture use an absolute amount.
+        The authors' program and its fixture use an absolute amount.
     on_draws : bool
-        As in that program: also added once to the prior variance of every row outside the subset, and twice to the
-        variance of every hidden draw.
+        As in that program, also add the amount to the prior variance of rows outside the subset (`prior_extra`), and
+        twice the amount to the variance of a hidden draw (`draw_extra`).
     steps : int
-        How many times the amount may be multiplied by ten after a failure.
-
-    Attributes
-    ----------
-    prior_extra, draw_extra : float
-        What `on_draws` adds to the prior variance of rows outside the subset, and to that of a hidden draw.
+        How often the amount may be multiplied by ten after a failure.
 
     Examples
     --------
@@ -95,14 +92,12 @@ class Jitter:
         return Jitter(1e-6 if dtype == torch.float64 else 1e-4)
 
 
-def cholesky(
-    K: Float[Tensor, "*batch M M"], jitter: Jitter, *, layer: int | None = None, what: str = "K_SS"
-) -> Float[Tensor, "*batch M M"]:
+def cholesky(K: Square, jitter: Jitter, *, layer: int | None = None, what: str = "K_SS") -> Square:
     """Lower Cholesky factor of K + jitter I.
 
-    Matrices that fail get ten times more jitter, step by step; the others keep theirs. While a CUDA graph is recorded
-    nothing may wait for the device, so a failed matrix becomes NaN there, and the training loop, which reads the bound
-    at intervals, rolls back. `layer`, counted from 1, and `what` are for the error message.
+    Matrices that fail get ten times more jitter, step by step; the others keep theirs. A recorded or compiled step
+    cannot wait for the device: there a failed matrix becomes NaN, and the training loop rolls back when it reads the
+    bound. `layer`, counted from 1, and `what` are for the error message.
 
     Raises
     ------
@@ -127,7 +122,7 @@ def draw_root(covariance: Float[Tensor, "*batch N N"], *, layer: int, what: str,
     return root.to(covariance.dtype)
 
 
-def log_diagonal(L: Float[Tensor, "*batch M M"]) -> Float[Tensor, "*batch"]:
+def log_diagonal(L: Square) -> Float[Tensor, "*batch"]:
     """Sum of log |L_ii|: half the log determinant of L L'. The sign of the diagonal is free.
 
     Examples
@@ -138,7 +133,7 @@ def log_diagonal(L: Float[Tensor, "*batch M M"]) -> Float[Tensor, "*batch"]:
     return L.diagonal(dim1=-2, dim2=-1).abs().log().sum(-1)
 
 
-def inverse_triangular(L: Float[Tensor, "*batch M M"]) -> Float[Tensor, "*batch M M"]:
+def inverse_triangular(L: Square) -> Square:
     """L^-1 of a lower-triangular L.
 
     Examples
@@ -185,12 +180,12 @@ def climb(K: Tensor, jitter: Jitter, layer: int | None, what: str) -> Tensor:
 
 
 class Factor:
-    """K = L L' and L^-1, of shape [..., M, M]; unpacks as ``L, L_inv``.
+    """K = L L' and L^-1; unpacks as ``L, L_inv``.
 
     Parameters
     ----------
     L, L_inv : Tensor of shape [..., M, M]
-        Values only.
+        Values, without gradient.
     E : Tensor of shape [..., M, M]
         Zero; carries the gradient.
 
@@ -201,11 +196,9 @@ class Factor:
     ([2.0, 2.0], [0.5, 0.5])
     """
 
-    def __init__(
-        self, L: Float[Tensor, "*batch M M"], L_inv: Float[Tensor, "*batch M M"], E: Float[Tensor, "*batch M M"]
-    ) -> None:
+    def __init__(self, L: Square, L_inv: Square, E: Square) -> None:
         self.value, self.inverse_value, self.E = L, L_inv, E
-        # Kept by hand: PyTorch's compiler cannot look into functools.cached_property before Python 3.12.
+        # PyTorch's compiler cannot trace functools.cached_property before Python 3.12.
         self._L: Tensor | None = None
         self._L_inv: Tensor | None = None
 
@@ -213,14 +206,14 @@ class Factor:
         return iter((self.L, self.L_inv))
 
     @property
-    def L(self) -> Float[Tensor, "*batch M M"]:
+    def L(self) -> Square:
         """The factor itself, differentiable; prefer the products below."""
         if self._L is None:
             self._L = _Reveal.apply(self.E, self.value)
         return self._L
 
     @property
-    def L_inv(self) -> Float[Tensor, "*batch M M"]:
+    def L_inv(self) -> Square:
         """Its inverse, differentiable; prefer `solve`."""
         if self._L_inv is None:
             self._L_inv = _RevealInverse.apply(self.E, self.inverse_value)
@@ -251,22 +244,11 @@ class Factor:
         return _InverseNorm.apply(self.E, self.inverse_value)
 
 
-def factorise(
-    K: Float[Tensor, "*batch M M"], jitter: Jitter, *, layer: int | None = None, what: str = "K_SS"
-) -> Factor:
-    """Cholesky factor of K + jitter I with its explicit inverse; errors as of `cholesky`.
+def factorise(K: Square, jitter: Jitter, *, layer: int | None = None, what: str = "K_SS") -> Factor:
+    """Cholesky factor of K + jitter I with its explicit inverse; arguments and errors as of `cholesky`.
 
-    One triangular solve against the identity and then matrix products is faster than solving against the wide right
-    sides that follow.
-
-    Parameters
-    ----------
-    K : Tensor of shape [..., M, M]
-    jitter : Jitter
-    layer : int or None
-        GP layer, for messages.
-    what : str
-        Name of the matrix, for messages.
+    One triangular solve against the identity and then matrix products is faster than solves against the wide right
+    sides that follow. `K` is [..., M, M]; `jitter` says what is added; `layer` and `what` are for the error message.
 
     Examples
     --------
@@ -278,9 +260,7 @@ def factorise(
     return Factor(L, L_inv, _Perturbation.apply(K, L_inv))
 
 
-def _values(
-    K: Float[Tensor, "*batch M M"], jitter: Jitter, layer: int | None, what: str
-) -> tuple[Float[Tensor, "*batch M M"], Float[Tensor, "*batch M M"]]:
+def _values(K: Square, jitter: Jitter, layer: int | None, what: str) -> tuple[Square, Square]:
     if _has_kernel(K):
         L, L_inv, info = factor_pair(K)
         if nobody_waits(K) or not bool(info.any()):
@@ -290,15 +270,13 @@ def _values(
 
 
 def _has_kernel(K: Tensor) -> bool:
-    """Whether a CUDA kernel of our own takes matrices of this kind."""
     return K.is_cuda and fits(K)
 
 
 class _Perturbation(torch.autograd.Function):
     """E of L (I + E), as a function of K at E = 0.
 
-    Its only output: in a compiled step some versions of PyTorch lose the gradient of a function that also has outputs
-    without gradient.
+    The only output: compiled steps of some PyTorch versions lose the gradient where another output has none.
     """
 
     @staticmethod

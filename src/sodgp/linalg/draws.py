@@ -46,8 +46,8 @@ class FreshDraws:
     Parameters
     ----------
     generators : torch.Generator or sequence of them
-        A sequence gives one leading replicate axis, each replicate drawing from its own generator, so that a model
-        sees the same numbers alone and among others.
+        A sequence adds a leading axis of replicates, each with its own generator: a model gets the same numbers alone
+        and among others.
     n_samples : int
         Monte Carlo samples T.
     dtype, device
@@ -68,10 +68,8 @@ class FreshDraws:
         dtype: torch.dtype = torch.float64,
         device: torch.device | str = "cpu",
     ) -> None:
-        self.generators = generators
-        self.n_samples = n_samples
-        self.dtype = dtype
-        self.device = torch.device(device)
+        self.generators, self.n_samples = generators, n_samples
+        self.dtype, self.device = dtype, torch.device(device)
 
     def subset(self, rows: int, width: int) -> Numbers:
         """Fresh numbers of shape [*replicates, T, rows, width]."""
@@ -83,16 +81,15 @@ class FreshDraws:
     rest = subset
 
     def _normal(self, shape: tuple[int, ...], generator: torch.Generator) -> Tensor:
-        # In single precision first: Monte Carlo noise needs no more digits, and it is five times faster.
+        # In single precision first: enough for Monte Carlo noise, and five times faster.
         return torch.randn(shape, generator=generator, dtype=torch.float32, device=self.device).to(self.dtype)
 
 
 class TapeDraws:
-    """All numbers of a training step at once, handed out in the order in which the step asks for them.
+    """All numbers of a training step, drawn at once and handed out in the order in which the step asks for them.
 
-    One call for each replicate fills the tape, whatever the number of layers, and the step itself holds no generator,
-    so that it can be compiled. The first round is a rehearsal that hands out zeros and notes what was asked for.
-    Parameters as of `FreshDraws`.
+    One call per replicate fills the tape for all layers, and the step itself holds no generator, so that it can be
+    compiled. The first round is a rehearsal: it hands out zeros and notes the requests. Parameters as of `FreshDraws`.
     """
 
     def __init__(
@@ -105,9 +102,7 @@ class TapeDraws:
     ) -> None:
         self.is_single = isinstance(generators, torch.Generator)
         self.generators = [generators] if isinstance(generators, torch.Generator) else list(generators)
-        self.n_samples = n_samples
-        self.dtype = dtype
-        self.device = torch.device(device)
+        self.n_samples, self.dtype, self.device = n_samples, dtype, torch.device(device)
         self.plan: list[tuple[int, int]] | None = None
         self._asked: list[tuple[int, int]] = []
         self._numbers: tuple[Tensor, ...] = ()
@@ -118,7 +113,7 @@ class TapeDraws:
         return self.refill_from(self.generators)
 
     def refill_from(self, generators: Sequence[torch.Generator]) -> tuple[Tensor, ...]:
-        """The same from other generators, as many as the tape has."""
+        """The same from as many other generators."""
         if self.plan is None:
             raise RuntimeError("a tape is refilled after its rehearsal: call finish_rehearsal first.")
         if not self.plan:
@@ -126,12 +121,9 @@ class TapeDraws:
         sizes = [self.n_samples * rows * width for rows, width in self.plan]
         # In single precision first, as in `FreshDraws`.
         parts = [torch.randn(sum(sizes), generator=g, dtype=torch.float32, device=self.device) for g in generators]
-        flat = torch.stack(parts)
-        flat = flat[0] if self.is_single else flat
-        pieces = flat.to(self.dtype).split(sizes, -1)
-        return tuple(
-            piece.unflatten(-1, (self.n_samples, *shape)) for piece, shape in zip(pieces, self.plan, strict=True)
-        )
+        flat = parts[0] if self.is_single else torch.stack(parts)
+        pieces = zip(flat.to(self.dtype).split(sizes, -1), self.plan, strict=True)
+        return tuple(piece.unflatten(-1, (self.n_samples, *shape)) for piece, shape in pieces)
 
     def load(self, numbers: tuple[Tensor, ...]) -> None:
         """Hand out these numbers from now on."""
@@ -154,10 +146,10 @@ class TapeDraws:
 
 
 class SharedDraws:
-    """Numbers fixed by a seed, the residual ones shared by all rows: prediction.
+    """Numbers fixed by a seed, those of the rest shared by all rows: prediction.
 
-    A row's prediction then depends on that row alone, not on the order, chunks or number of rows, and every sample is
-    a smooth function of the input. Drawn on the CPU, so that all devices predict with the same numbers.
+    A row's prediction depends on that row alone, not on order, chunks or number of rows, and every sample is a smooth
+    function of the input. Drawn on the CPU, so that all devices predict with the same numbers.
 
     Examples
     --------
@@ -167,9 +159,7 @@ class SharedDraws:
     """
 
     def __init__(self, seed: int, n_samples: int, *, dtype: torch.dtype, device: torch.device | str = "cpu") -> None:
-        self.seed, self.n_samples = seed, n_samples
-        self.dtype = dtype
-        self.device = torch.device(device)
+        self.seed, self.n_samples, self.dtype, self.device = seed, n_samples, dtype, torch.device(device)
         self._subset = torch.Generator().manual_seed(seed)
         # Two streams: the residual numbers do not move when the subset asks for more or fewer.
         self._rest = torch.Generator().manual_seed(seed ^ 0x5EED5EED)
@@ -188,10 +178,10 @@ class SharedDraws:
 
 
 class PositionDraws:
-    """Numbers fixed by a seed, others for every position of a row: joint predictions as a smooth function of the rows.
+    """Numbers fixed by a seed, different for every position of a row: joint predictions that are smooth in the rows.
 
-    The j-th row gets the same numbers whatever its value and however many rows come after it, so that a joint draw over
-    a few rows moves smoothly with each of them: common random numbers for an optimiser of the rows.
+    The j-th row gets the same numbers whatever its value and however many rows follow, so that a joint draw over a few
+    rows moves smoothly with each of them: common random numbers for an optimiser of the rows.
 
     Examples
     --------
@@ -209,7 +199,7 @@ class PositionDraws:
         return self._normal(0, rows, width)
 
     def rest(self, rows: int, width: int) -> Numbers:
-        """Fixed numbers of shape [T, rows, width], others for every row."""
+        """Fixed numbers of shape [T, rows, width], different for every row."""
         return self._normal(1, rows, width)
 
     def _normal(self, stream: int, rows: int, width: int) -> Tensor:

@@ -18,18 +18,17 @@ from sodgp.linalg.context import Context
 Square = Float[Tensor, "*e M M"]
 Wide = Float[Tensor, "*k M B"]
 
-# Numbers in the largest temporary where outputs go in groups: near the caches on a CPU, few launches on a GPU.
+# Elements of the largest temporary where outputs go in groups: near the caches on a CPU, few launches on a GPU.
 _GROUP_ELEMENTS = 2**22
 _GROUP_ELEMENTS_CUDA = 2**26
-# The same where rows go in blocks: within the caches, and far below what the allocator maps afresh at every use.
+# The same where rows go in blocks: within the caches, and far below what the allocator maps anew at every use.
 _BLOCK_ELEMENTS = 2**19
 
 
 class HiddenRows(torch.autograd.Function):
     """(E, L^-1, K, w) -> A' w and the column sums of A * A, with A = L^-1 K: one product forward, two backward.
 
-    Where L^-1 and K have a sample axis of size 1 (layer 1), the samples of w are columns of one product. The gradient
-    of the factor is that of E (see `sodgp.linalg.cholesky`): dA = -E A.
+    Where L^-1 and K have a sample axis of size 1 (layer 1), the samples of w are columns of one product. dA = -E A.
     """
 
     @staticmethod
@@ -59,7 +58,7 @@ class TotalRows(torch.autograd.Function):
     def forward(
         ctx: Context, E: Square, L_inv: Square, K: Wide, w: Float[Tensor, "*w M P"]
     ) -> tuple[Float[Tensor, "*f B P"], Float[Tensor, "*a M M"]]:
-        """A itself is not kept."""
+        """A is not kept."""
         A = L_inv @ K
         gram = A @ A.mT
         ctx.save_for_backward(L_inv, K, w, gram)
@@ -130,9 +129,7 @@ class QuadraticTrace(torch.autograd.Function):
 
     @staticmethod
     @once_differentiable
-    def backward(
-        ctx: Context, grad: Float[Tensor, "*out P"]
-    ) -> tuple[Float[Tensor, "*g M M"], Float[Tensor, "*f P M M"]]:
+    def backward(ctx: Context, grad: Float[Tensor, "*out P"]) -> tuple[Tensor, Tensor]:
         """grad_G = sum_p grad_p F_p F_p', grad_F = 2 grad G F."""
         F, GF = ctx.saved_tensors
         weight = grad[..., None, None]
@@ -160,13 +157,12 @@ class Gram(torch.autograd.Function):
 class OutputVariances(torch.autograd.Function):
     """(A, W) -> |W_d' A_n|^2 for every row n and output d: for each output one product forward, two backward.
 
-    On a CPU rows go in blocks, elsewhere and in compiled steps outputs in groups, so that memory stays a few times that
-    of A, whatever their number.
+    On a CPU rows go in blocks, elsewhere and in compiled steps outputs in groups: memory stays a few times that of A.
     """
 
     @staticmethod
     def forward(ctx: Context, A: Float[Tensor, "*a M B"], W: Float[Tensor, "*w D M M"]) -> Float[Tensor, "*out B D"]:
-        """W_d' A is not kept: the backward pass does without it."""
+        """W_d' A is not kept."""
         ctx.save_for_backward(A, W)
         if _rows_go_in_blocks(A):
             return _output_variances(A, W)
@@ -175,9 +171,7 @@ class OutputVariances(torch.autograd.Function):
 
     @staticmethod
     @once_differentiable
-    def backward(
-        ctx: Context, grad: Float[Tensor, "*out B D"]
-    ) -> tuple[Float[Tensor, "*a M B"], Float[Tensor, "*w D M M"]]:
+    def backward(ctx: Context, grad: Float[Tensor, "*out B D"]) -> tuple[Tensor, Tensor]:
         """With A_d = A diag(grad_d): grad_A = 2 sum_d W_d W_d' A_d, and grad_W_d = 2 A_d A' W_d."""
         A, W = ctx.saved_tensors
         if _rows_go_in_blocks(A):
@@ -190,14 +184,11 @@ class OutputVariances(torch.autograd.Function):
             # The sum over the group's outputs is the inner axis of one product.
             grad_A = grad_A + (W_g @ W_g.mT).transpose(-3, -2).flatten(-2) @ A_g.flatten(-3, -2)
             grad_W.append((A_g @ A.unsqueeze(-3).mT) @ W_g)
-        return (
-            torch.as_tensor(grad_A).sum_to_size(A.shape),
-            torch.cat(grad_W, -3).sum_to_size(W.shape),
-        )
+        return torch.as_tensor(grad_A).sum_to_size(A.shape), torch.cat(grad_W, -3).sum_to_size(W.shape)
 
 
 def _rows_go_in_blocks(A: Tensor) -> bool:
-    """Whether a loop over rows pays: on a GPU its launches cost more, and a compiled step would unroll it."""
+    """Whether a loop over rows pays: on a GPU launches cost more, and a compiled step would unroll it."""
     return A.device.type == "cpu" and not torch.compiler.is_compiling()
 
 
@@ -224,7 +215,7 @@ def _output_variances_back(
         gram = A.new_zeros(wide.shape[1], wide.shape[0])
         for rows in _blocks(A_t, W_t):
             A_b, grad_b = A_t[:, rows], grad_t[..., rows]
-            # Into a tensor of its own: the product of slices would be laid out like them, and flattened by a copy.
+            # Into a new tensor: the product of slices would be laid out like them, and flattened by a copy.
             A_d = torch.mul(A_b, grad_b, out=A.new_empty(len(W_t), *A_b.shape)).flatten(0, 1)
             # The sum over the outputs is the inner axis of one product.
             torch.mm(wide, A_d, out=grad_A_t[:, rows])
@@ -246,7 +237,7 @@ def _each(
 
 
 def _blocks(A: Float[Tensor, "M B"], W: Float[Tensor, "D M M"]) -> Iterator[slice]:
-    """Blocks of rows of A that meet all outputs of W at a time."""
+    """Blocks of rows of A, each for all outputs of W."""
     size = max(1, _BLOCK_ELEMENTS // (len(W) * len(A)))
     return (slice(start, start + size) for start in range(0, A.shape[1], size))
 
@@ -259,8 +250,7 @@ def explained_variances(A: Float[Tensor, "*a M B"], S: Float[Tensor, "*s P M M"]
 
 def _group(A: Tensor) -> int:
     """How many outputs are taken at a time."""
-    limit = _GROUP_ELEMENTS_CUDA if A.is_cuda else _GROUP_ELEMENTS
-    return max(1, limit // max(A.numel(), 1))
+    return max(1, (_GROUP_ELEMENTS_CUDA if A.is_cuda else _GROUP_ELEMENTS) // max(A.numel(), 1))
 
 
 def _is_shared(matrix: Tensor, columns: Tensor) -> bool:

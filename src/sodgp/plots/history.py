@@ -5,15 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
+from sklearn.utils.validation import check_is_fitted
 
 from sodgp.errors import InputError
+from sodgp.estimator.regressor import DeepGPRegressor
 from sodgp.plots.style import CYCLE, MEAN, axes_or_current, tidy
+from sodgp.training.history import History
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-
-    from sodgp.estimator.regressor import DeepGPRegressor
-    from sodgp.training.history import History
 
 # The first iterations would flatten all the rest.
 _SHOWN_FROM = 0.1
@@ -32,8 +32,8 @@ _DASHES = ("-", "--", "-.", ":")
 def plot_history(model: DeepGPRegressor | History, *, terms: bool = True, ax: Axes | None = None) -> Axes:
     """The bound over the iterations, and its terms: fits to the data and negative KLs, which add up to it.
 
-    A model that was trained on the predictive density has an objective in its place. Dotted lines mark where the
-    subset was chosen anew. The axis is scaled without the first tenth of the run and lone spikes.
+    A model that was trained on the predictive density has an objective instead. The vertical axis is scaled without
+    the first tenth of the run and lone spikes.
 
     Parameters
     ----------
@@ -51,20 +51,23 @@ def plot_history(model: DeepGPRegressor | History, *, terms: bool = True, ax: Ax
     Examples
     --------
     >>> from matplotlib.figure import Figure
-    >>> from sodgp.training.history import History
     >>> history = History([1, 50], [-30.0, -20.0], {"rest": [-30.0, -19.0], "kl_last": [0.0, -1.0]}, [0.1, 0.5])
     >>> [line.get_label() for line in plot_history(history, ax=Figure().subplots()).lines]
     ['bound', 'fit of the rest', '−KL, last layer']
     """
-    history = getattr(model, "history_", model)
-    if not hasattr(history, "iteration"):
+    if isinstance(model, DeepGPRegressor):
+        check_is_fitted(model)
+        history, objective = model.history_, model.objective_
+    elif isinstance(model, History):
+        history, objective = model, "bound"
+    else:
         raise InputError("plot_history takes a fitted DeepGPRegressor, or its history_.")
     if not history.iteration:
         raise InputError("the history is empty: no iteration was logged.")
     ax = axes_or_current(ax)
     iterations = np.asarray(history.iteration)
-    name = "bound" if getattr(model, "objective_", "bound") == "bound" else "objective"
-    ax.plot(iterations, history.bound, color=MEAN, linewidth=2.2, label=name, zorder=4)
+    label = "bound" if objective == "bound" else "objective"
+    ax.plot(iterations, history.bound, color=MEAN, linewidth=2.2, label=label, zorder=4)
     shown = [np.asarray(history.bound)]
     if terms:
         for number, (name, values) in enumerate(history.terms.items()):

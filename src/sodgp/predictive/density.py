@@ -1,7 +1,7 @@
 """The mathematics of mixtures: the log density, for training and prediction, and the rest for one block of cells.
 
-A cell is one row and output. Means, variances and weights, which are relative to one another, are ``[T, C]`` for T
-components and C cells; targets, levels and results are ``[C]``.
+A cell is one row and output. Means, variances and relative weights are ``[T, C]`` for T components and C cells;
+targets, levels and results are ``[C]``.
 
 References
 ----------
@@ -21,9 +21,9 @@ from torch import Tensor
 from sodgp.errors import InputError
 
 CHUNK_ELEMENTS = 2**17
-"""Elements of the largest temporary tensor (1 MiB in float64): bounds memory, and fits into the CPU's caches."""
+"""Elements of the largest temporary tensor: 1 MiB in float64, which fits into the CPU's caches."""
 
-_QUANTILE_TOLERANCE = 1e-12  # of the cdf, relative to the smaller tail; far in the tails rounding allows no less
+_QUANTILE_TOLERANCE = 1e-12  # of the cdf, relative to the smaller tail; rounding far in the tails allows no less
 _QUANTILE_MAX_STEPS = 300  # bisection alone needs fewer; about ten are used
 
 
@@ -93,7 +93,7 @@ def _normal_cdf(z: Components) -> Components:
 def crps(mu: Components, var: Components, w: Components, y: Cells) -> Cells:
     """E|Y - y| - E|Y - Y'| / 2 in closed form (Grimit et al. 2006)."""
     spread = (w.square() * _mean_abs(torch.zeros_like(mu), 2 * var)).sum(0)
-    # A pair at a time against all later ones: T^2/2 terms without a [T, T, C] tensor.
+    # One component against all later ones at a time: T^2/2 terms without a [T, T, C] tensor.
     for t in range(len(mu) - 1):
         later = _mean_abs(mu[t + 1 :] - mu[t], var[t + 1 :] + var[t])
         spread += 2 * w[t] * (w[t + 1 :] * later).sum(0)

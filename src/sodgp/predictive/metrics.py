@@ -1,8 +1,8 @@
 """Scores of a predictive distribution against observations, in the units of the distribution.
 
-Every function takes the observations first, [N] or [N, P] in any container, and then the predictive distribution of the
-same rows. With more than one output a score is the mean over all rows and outputs. Observations that do not fit the
-distribution, hold NaN or are empty raise InputError.
+Every function takes the observations, [N] or [N, P] in any container, and the predictive distribution of the same rows.
+A score is the mean over all rows and outputs. Observations that do not fit the distribution, hold NaN or are empty
+raise InputError.
 """
 
 from __future__ import annotations
@@ -31,9 +31,7 @@ def nlpp(y: Numbers, dist: GaussianMixture) -> float:
 
 
 def rmse(y: Numbers, dist: GaussianMixture | Numbers) -> float:
-    """Root mean squared error of the predictive mean, ``sqrt(mean_n (y_n - mean_n)^2)``.
-
-    The distribution may also be an array of the predicted means themselves.
+    """Root mean squared error of the predictive mean, ``sqrt(mean_n (y_n - mean_n)^2)``; `dist` may be the means.
 
     Examples
     --------
@@ -41,7 +39,7 @@ def rmse(y: Numbers, dist: GaussianMixture | Numbers) -> float:
     3.0
     """
     if not isinstance(dist, GaussianMixture):
-        # A distribution of the given means: one place decides which shapes fit together.
+        # Only the distribution decides which shapes fit.
         mean = to_array(dist, "predicted means")[None]
         dist = GaussianMixture(mean, np.ones_like(mean))
     residual = _observations(y, dist) - dist.mean
@@ -60,11 +58,7 @@ def crps(y: Numbers, dist: GaussianMixture) -> float:
 
 
 def pit(y: Numbers, dist: GaussianMixture) -> NDArray[np.float64]:
-    """Probability integral transform, the cdf at the observations: uniform on [0, 1] if the distribution is right.
-
-    Returns
-    -------
-    ndarray, shape [N] or [N, P]
+    """Probability integral transform, [N] or [N, P]: the cdf at the observations, uniform if the distribution is right.
 
     Examples
     --------
@@ -86,12 +80,7 @@ def coverage(y: Numbers, dist: GaussianMixture, level: float = 0.9) -> float:
 
 
 def scores(y: Numbers, dist: GaussianMixture) -> dict[str, float]:
-    """All the scores of this module.
-
-    Returns
-    -------
-    dict
-        ``nlpp``, ``rmse``, ``crps``, and ``coverage_50``, ``coverage_80``, ``coverage_90``, ``coverage_95``.
+    """``nlpp``, ``rmse``, ``crps``, and ``coverage_50``, ``coverage_80``, ``coverage_90``, ``coverage_95``.
 
     Examples
     --------
@@ -104,13 +93,13 @@ def scores(y: Numbers, dist: GaussianMixture) -> dict[str, float]:
 
 
 def _observations(y: Numbers, dist: GaussianMixture) -> NDArray[np.float64]:
-    """Observations in the distribution's shape; unlike the distribution's methods, a score needs one for each row."""
+    """Observations in the distribution's shape; unlike its methods, a score needs one per row."""
     if len(dist) == 0 or np.ndim(to_array(y, "y")) == 0:
         raise InputError(f"a score needs one observation for each row, and at least one; got {y!r} for {dist!r}")
     return dist.align(y)
 
 
 def _share_inside(p: NDArray[np.float64], level: float) -> float:
-    # y lies in the central interval exactly when its cdf lies between the tails: no quantile has to be solved for.
+    # y lies in the central interval exactly if its cdf lies between the tails: no quantile is needed.
     tail = tail_probability(level)
     return float(np.mean((p >= tail) & (p <= 1 - tail)))

@@ -1,8 +1,7 @@
 """The predictive distribution of a deep GP: a mixture of Gaussians, one component per Monte Carlo sample.
 
-T components (Monte Carlo samples), N rows, P outputs. Inside, rows and outputs are flattened to C = N P *cells*, since
-no marginal quantity of a cell depends on any other; `sodgp.predictive.density` has the mathematics of one block of
-cells.
+T components (Monte Carlo samples), N rows, P outputs. Rows and outputs are flattened to C = N P *cells*, since marginal
+quantities of a cell depend on no other; `sodgp.predictive.density` has the mathematics of a block of cells.
 """
 
 from __future__ import annotations
@@ -28,19 +27,17 @@ class GaussianMixture:
 
     .. math:: p(y_{np}) = \frac1T \sum_{t=1}^T N(y_{np};\, \mu_{tnp},\, \sigma^2_{tnp})
 
-    Component t of one row belongs to component t of every other row and output. All results are marginal, per row and
+    Component t of one row belongs to component t of every other row and output. Results are marginal, per row and
     output; `sample` keeps the joint distribution. With `outlier_probability` every observation is an outlier with that
     probability, independently, and then normal with the mean of the mixture and ten times its standard deviation.
 
-    Computation is float64 on the device of `means`; every result is a NumPy array of shape ``[N]`` if `means` is
-    ``[T, N]``, and ``[N, P]`` if it is ``[T, N, P]``. Temporary memory does not grow with N.
+    Computation is float64 on the device of `means`; results are NumPy arrays, ``[N]`` for `means` of shape ``[T, N]``
+    and ``[N, P]`` for ``[T, N, P]``. Temporary memory does not grow with N.
 
     Parameters
     ----------
-    means : torch.Tensor, shape [T, N] or [T, N, P]
-        Component means.
-    variances : torch.Tensor, same shape
-        Component variances, positive.
+    means, variances : torch.Tensor of shape [T, N] or [T, N, P]
+        Of the components.
     outlier_probability : float, default=0
         From 0 to below 1.
 
@@ -133,9 +130,9 @@ class GaussianMixture:
 
     @classmethod
     def pool(cls, members: Sequence[GaussianMixture]) -> GaussianMixture:
-        """One mixture of all components of many, over the same rows and outputs: an ensemble's prediction.
+        """One mixture of the components of many, over the same rows and outputs: the prediction of several models.
 
-        They must have equal numbers of components and probabilities of outliers, so that each has the same weight.
+        Their numbers of components and probabilities of outliers must be equal, so that each has the same weight.
 
         Examples
         --------
@@ -222,12 +219,7 @@ class GaussianMixture:
 
         Parameters
         ----------
-        y : array of shape [N] or [N, P], or one number for all
-            List, NumPy array, pandas Series or frame, or tensor.
-
-        Returns
-        -------
-        ndarray, shape [N] or [N, P]
+        y : array, list, data frame or tensor of shape [N] or [N, P], or one number for all
 
         Examples
         --------
@@ -271,9 +263,9 @@ class GaussianMixture:
 
         Returns
         -------
-        ndarray, shape [N] or [N, P] for a single q; [Q, N] or [Q, N, P] for a list
-            The cdf there equals q to a relative 1e-10 of the smaller tail, or as near as float64 allows. Where the cdf
-            is flat at q, between distant components, it may be any value of the gap.
+        ndarray of shape [N] or [N, P] for a single q; [Q, N] or [Q, N, P] for a list
+            The cdf there equals q to 1e-10 of the smaller tail, or as near as float64 allows. Where the cdf is flat at
+            q, between distant components, it may be any value of the gap.
 
         Examples
         --------
@@ -293,12 +285,7 @@ class GaussianMixture:
         return to_numpy(found.reshape(*levels.shape, *self._shape))
 
     def interval(self, level: float = 0.9) -> tuple[FloatArray, FloatArray]:
-        """Ends, each [N] or [N, P], of the central interval of probability `level`, with equal tails on both sides.
-
-        Parameters
-        ----------
-        level : float
-            Between 0 and 1, both excluded.
+        """Ends, each [N] or [N, P], of the central interval of probability `level`, between 0 and 1.
 
         Examples
         --------
@@ -312,7 +299,7 @@ class GaussianMixture:
         return lower, upper
 
     def sample(self, n_samples: int = 1, random_state: int | np.random.Generator | None = None) -> FloatArray:
-        """Draw from the mixture.
+        """Draws from the mixture, [n_samples, N] or [n_samples, N, P].
 
         One draw takes all its rows and outputs from one component, so that sums and differences over rows have the
         right spread; noise is independent in each.
@@ -320,13 +307,8 @@ class GaussianMixture:
         Parameters
         ----------
         n_samples : int
-            Number of draws.
         random_state : int, numpy.random.Generator or None
             None takes fresh entropy. No global seed is read or set.
-
-        Returns
-        -------
-        ndarray, shape [n_samples, N] or [n_samples, N, P]
 
         Examples
         --------
@@ -338,15 +320,14 @@ class GaussianMixture:
             raise InputError(f"n_samples must be an integer of at least 1; got {n_samples!r:.100}")
         rng = np.random.default_rng(random_state)
         component = rng.integers(self.n_components, size=n_samples)
-        # All the noise is drawn at once, and on the CPU: neither chunks nor device change the draws of a seed.
+        # All noise is drawn at once, on the CPU: neither chunks nor device change the draws of a seed.
         draws = rng.standard_normal((n_samples, self._mu.shape[1]))
         uniform = rng.random(draws.shape) if len(self._outliers.mu) else None
         for block in mixtures.blocks(draws.shape[1], max(self.n_components, n_samples)):
             mu, var = self._mu[:, block], self._var[:, block]
-            normal = draws[:, block]
-            drawn = normal * to_numpy(var.sqrt())[component] + to_numpy(mu)[component]
+            drawn = draws[:, block] * to_numpy(var.sqrt())[component] + to_numpy(mu)[component]
             if uniform is not None:
-                drawn = self._outliers.of_cells(block).put_into(drawn, normal, uniform[:, block])
+                drawn = self._outliers.of_cells(block).put_into(drawn, draws[:, block], uniform[:, block])
             draws[:, block] = drawn
         return draws.reshape(n_samples, *self._shape)
 
@@ -369,7 +350,7 @@ class GaussianMixture:
         return values.reshape(self._shape)
 
     def _over_cells(self, function: CellFunction, y: Numbers) -> FloatArray:
-        """Apply a function of ([T, C], [T, C], [T, C], [C]) to blocks of cells."""
+        """A function of means, variances, weights [T, C] and y [C], applied to blocks of cells."""
         flat = torch.from_numpy(self.align(y).reshape(-1)).to(self._mu.device)
         result = torch.empty_like(flat)
         for block in mixtures.blocks(len(flat), self.n_components):

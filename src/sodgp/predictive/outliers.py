@@ -20,7 +20,7 @@ OUTLIER_SCALE = 10.0
 
 
 def widening(outlier_probability: float) -> float:
-    """The factor by which outliers of that probability widen a variance.
+    """The factor by which outliers increase a variance.
 
     Examples
     --------
@@ -31,7 +31,7 @@ def widening(outlier_probability: float) -> float:
 
 
 class Outliers(NamedTuple):
-    """Means, variances and probabilities [G, C] of G outlier components, one for each pooled mixture that has some.
+    """Means, variances and probabilities [G, C] of outlier components, one for each of G pooled mixtures.
 
     Examples
     --------
@@ -46,32 +46,25 @@ class Outliers(NamedTuple):
 
     @classmethod
     def of(cls, mu: Float[Tensor, "T C"], var: Float[Tensor, "T C"], probability: float) -> Outliers:
-        """Around components [T, C]; none at all for a probability of zero."""
+        """The outliers of components [T, C]; none if the probability is zero."""
         count = 1 if probability else 0
         wide = (OUTLIER_SCALE**2 * variance_of(mu, var)).clamp_max(torch.finfo(var.dtype).max / 4)
         centre = mu.mean(0)
         return cls(*(values[None][:count] for values in (centre, wide, torch.full_like(centre, probability))))
 
     def affine(self, scale: Float[Tensor, " C"] | float, shift: Float[Tensor, " C"]) -> Outliers:
-        """Of ``scale * Y + shift``, both for each cell.
-
-        Examples
-        --------
-        >>> strange = Outliers.of(torch.zeros(5, 1), torch.ones(5, 1), 0.01).affine(2.0, torch.ones(1))
-        >>> strange.mu.item(), strange.var.item()
-        (1.0, 400.0)
-        """
+        """The outliers of ``scale * Y + shift``."""
         return self._replace(mu=scale * self.mu + shift, var=scale**2 * self.var)
 
     def padded(self, count: int, mu: Float[Tensor, "T C"], var: Float[Tensor, "T C"]) -> Outliers:
-        """Filled up to `count` with outlier components of probability zero around components [T, C]."""
+        """Filled up to `count` with outlier components of probability zero."""
         none = Outliers.of(mu, var, 1.0)
         more = none._replace(probability=torch.zeros_like(none.probability))
         return Outliers.joined([self, *[more] * (count - len(self.mu))])
 
     @classmethod
     def joined(cls, parts: Sequence[Outliers], dim: int = 0) -> Outliers:
-        """All components for the same cells or, with ``dim=1``, the same components for the cells of all parts."""
+        """All components of all parts or, with ``dim=1``, the cells of all parts."""
         return cls(*(torch.cat(values, dim=dim) for values in zip(*parts, strict=True)))
 
     def mean_with(self, mu: Float[Tensor, "T C"]) -> Float[Tensor, " C"]:
@@ -89,14 +82,14 @@ class Outliers(NamedTuple):
     def added_to(
         self, mu: Float[Tensor, "T C"], var: Float[Tensor, "T C"]
     ) -> tuple[Float[Tensor, "K C"], Float[Tensor, "K C"], Float[Tensor, "K C"]]:
-        """Means, variances and relative weights of components [T, C] and the outliers, K = T + G."""
+        """Means, variances and relative weights of the components and the outliers, K = T + G."""
         if not len(self.mu):
             return mu, var, torch.ones_like(mu)
         weight = len(mu) * self.probability / (1.0 - self.probability.sum(0))
         return torch.cat([mu, self.mu]), torch.cat([var, self.var]), torch.cat([torch.ones_like(mu), weight])
 
     def put_into(self, draws: FloatArray, normal: FloatArray, uniform: FloatArray) -> FloatArray:
-        """Draws [n, C] with an outlier wherever a uniform number says so, made of the normal number in its place."""
+        """Draws [n, C] with outliers where the uniform numbers say so, made from the normal numbers there."""
         below = np.zeros(draws.shape[1])
         for centre, variance, p in zip(*map(to_numpy, self), strict=True):
             chosen = (uniform >= below) & (uniform < below + p)
@@ -109,17 +102,11 @@ class Outliers(NamedTuple):
         return self.map(lambda values: values[:, cells])
 
     def map(self, function: Callable[[Tensor], Tensor]) -> Outliers:
-        """The same with a function applied to all three."""
+        """With a function applied to all three."""
         return Outliers(*map(function, self))
 
 
 def variance_of(mu: Float[Tensor, "T C"], var: Float[Tensor, "T C"]) -> Float[Tensor, " C"]:
-    """Variance [C] of equally weighted components [T, C].
-
-    Examples
-    --------
-    >>> variance_of(torch.tensor([[-1.0], [1.0]]), torch.ones(2, 1))
-    tensor([2.])
-    """
+    """Variance [C] of equally weighted components [T, C]."""
     spread = mu.var(0, correction=0) if mu.shape[1] else mu[0]  # torch warns about an empty variance
     return var.mean(0) + spread

@@ -28,10 +28,8 @@ class Finding:
     ----------
     level : {"bad", "warn"}
         Whether the numbers of the report cannot be trusted, or should be read with care.
-    text : str
-        What was found; may hold names from the data.
-    fix : str
-        What to do.
+    text, fix : str
+        What was found, with names from the data; and what to do.
 
     Examples
     --------
@@ -57,8 +55,8 @@ def _seen_rows(report: Report) -> Iterator[Finding]:
         yield Finding(
             "bad",
             f"The evaluated table {what}: {shared} of the {kept} rows of the model's subset are in it. Scores on rows"
-            " that a model has seen flatter it.",
-            "Evaluate on rows kept apart, or use cross-validation (--cv 5) on the training table.",
+            " that a model has seen are too good.",
+            "Evaluate on held-out rows, or use cross-validation (--cv 5) on the training table.",
         )
 
 
@@ -67,7 +65,7 @@ def _training(report: Report) -> Iterator[Finding]:
     if about["stopped"] == "failed":
         yield Finding(
             "bad",
-            "Training failed numerically; the model is what it had before.",
+            "Training failed numerically; the model has its last good parameters.",
             "Fit again with a smaller learning_rate, or look for columns with extreme values.",
         )
     elif about["stopped"] == "interrupted":
@@ -75,10 +73,11 @@ def _training(report: Report) -> Iterator[Finding]:
     if about["rollbacks"]:
         yield Finding(
             "warn",
-            f"Training ran away {about['rollbacks']} times and was taken back to smaller steps.",
+            f"Training diverged {about['rollbacks']} times and was rolled back to smaller steps.",
             "Fit again with a smaller learning_rate; compare the bound.",
         )
-    rise = _late_rise(history.bound) / about["rows"] if about["method"] != "sghmc" else 0.0
+    # The log density of a sampler's draws does not converge to a maximum.
+    rise = 0.0 if about["objective"] == "posterior" else _late_rise(history.bound) / about["rows"]
     if rise > STILL_RISING:
         what = "bound" if about["objective"] == "bound" else "objective"
         yield Finding(
@@ -95,7 +94,7 @@ def _late_rise(bound: Sequence[float]) -> float:
         return 0.0
     last, before = np.asarray(bound[-count:]), np.asarray(bound[-2 * count : -count])
     rise = float(last.mean() - before.mean())
-    # From a whole quarter of the log: two entries alone say little about their scatter.
+    # The scatter of two entries alone would be too uncertain.
     scatter = float(np.std(np.diff(bound[-max(4, len(bound) // 4) :]), ddof=1)) / 2**0.5
     return rise if rise > 3.0 * scatter * (2 / count) ** 0.5 else 0.0
 
@@ -122,16 +121,16 @@ def _size(report: Report) -> Iterator[Finding]:
 def _less_sure(report: Report) -> str:
     """What to try where intervals are too narrow."""
     predictive = report.about["objective"] == "predictive"
-    first = "Train on the bound (predictive_weight=0)" if predictive else "Train longer"
-    several = report.about["members"] > 1
-    more = "a larger member_spread" if several else "several members in a plain mixture (n_members=4, member_spread=1)"
+    first = "Train on the bound (inference__predictive_weight=0)" if predictive else "Train longer"
+    mixture = "several members in a plain mixture (n_members=4, inference__member_spread=1)"
+    more = "a larger inference__member_spread" if report.about["members"] > 1 else mixture
     return f"{first}, use {more}, or widen the intervals by what the coverage curve says."
 
 
 def _surer(report: Report) -> str:
     """What to try where they are too wide."""
     if report.about["members"] > 1:
-        return "Members that disagree make intervals wide: train longer, or take a smaller member_spread."
+        return "Members that disagree make intervals wide: train longer, or take a smaller inference__member_spread."
     return "Train longer: intervals shrink as the noise is learned."
 
 
@@ -155,12 +154,13 @@ def _calibration(report: Report) -> Iterator[Finding]:
                 f"{name}: 90 % intervals are right, but 50 % intervals hold {100 * middle:.0f} % of the observations:"
                 " the predictive distribution has the wrong shape.",
                 "The noise may have other tails, or change with the inputs"
-                + (" (noise='heavy_tailed', noise='heteroscedastic')." if _noise(report) == "homoscedastic" else "."),
+                + (" (likelihood='heavy_tailed', likelihood='heteroscedastic')." if _is_plain(report) else "."),
             )
 
 
-def _noise(report: Report) -> str:
-    return str(report.about["options"].get("noise", "homoscedastic"))
+def _is_plain(report: Report) -> bool:
+    """Whether another likelihood may be worth a try."""
+    return report.model.likelihood_.is_plain
 
 
 def _is_off(share: float, level: float, count: int, tolerance: float) -> bool:
@@ -203,7 +203,7 @@ def _rows(report: Report) -> Iterator[Finding]:
                 "warn",
                 f"{name}: {_rows_of(far)} more than five standard deviations off.",
                 "Check them for errors in the data; if they are right, the noise has heavier tails than a Gaussian"
-                + (" (noise='heavy_tailed')." if _noise(report) == "homoscedastic" else "."),
+                + (" (likelihood='heavy_tailed')." if _is_plain(report) else "."),
             )
 
 
@@ -230,7 +230,7 @@ def _inputs(report: Report) -> Iterator[Finding]:
             "warn",
             f"The evaluated rows differ from the training rows: the mean has moved by more than {limit:.1f} standard"
             f" deviations in {_listed(moved)}.",
-            "Check that both come from one source; a model is judged here where it was not trained.",
+            "Check that both come from one source; the model was not trained on rows like these.",
         )
 
 

@@ -1,8 +1,7 @@
-"""A report as one HTML page: styles and pictures inside, no scripts; the template escapes every text from the data."""
+"""A report as one HTML page with styles and pictures inside, without scripts; the template escapes texts from data."""
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
+from sodgp.estimator.options.names import OBJECTS
 from sodgp.evaluation.format import LABELS, counted, interval, number
 from sodgp.report.figures import Picture, of_model, of_target
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from sodgp.report.content import Report
     from sodgp.report.measures import Column
 
-# Targets with their own sections, and columns and inputs in tables; the rest is counted.
+# Of targets with a section, and of columns and inputs in tables; the rest is counted.
 _MOST_TARGETS, _MOST_COLUMNS, _MOST_INPUTS = 4, 40, 5
 _METHODS = {
     "sod": "SoD-VI (sod)",
@@ -96,16 +96,11 @@ def _target(report: Report, target: int) -> _Target:
 def _scores(report: Report) -> _Table:
     if len(report.scores) > 1:
         header = ["score", *map(_short, report.evaluation.targets)]
-        rows = [
-            [label, *(number(key, scores[key].value) for scores in report.scores)]
-            for key, (label, *_) in LABELS.items()
-        ]
-        return _Table(header, rows)
+        each = [[number(key, scores[key].value) for scores in report.scores] for key in LABELS]
+        return _Table(header, [[label, *values] for (label, *_), values in zip(LABELS.values(), each, strict=True)])
     (scores,) = report.scores
-    rows = [
-        [label, number(key, scores[key].value), interval(key, scores[key]), note]
-        for key, (label, _, note) in LABELS.items()
-    ]
+    found = [(label, key, scores[key], note) for key, (label, _, note) in LABELS.items()]
+    rows = [[label, number(key, score.value), interval(key, score), note] for label, key, score, note in found]
     return _Table(["score", "value", "95 % interval", ""], rows, {0: _TEXT, 3: _REMARK})
 
 
@@ -131,19 +126,11 @@ def _data(report: Report) -> _Table:
     if len(columns) > _MOST_COLUMNS:
         targets = [column for column in columns if column.role == "target"]
         columns = [*columns[: max(1, _MOST_COLUMNS - len(targets))], *targets]
-    rows = [
-        [
-            c.name,
-            c.role,
-            *(_of_column(value, c) for value in (c.low, c.median)),
-            _plain(c.mean, c.std),
-            _of_column(c.high, c),
-            _plain(c.std, c.std),
-            f"{c.distinct:,}",
-            f"{c.shift:+.2f}",
-        ]
-        for c in columns
-    ]
+    rows = []
+    for c in columns:
+        low, median, high = (_of_column(value, c) for value in (c.low, c.median, c.high))
+        mean, std = (_plain(value, c.std) for value in (c.mean, c.std))
+        rows.append([c.name, c.role, low, median, mean, high, std, f"{c.distinct:,}", f"{c.shift:+.2f}"])
     header = ["column", "role", "min", "median", "mean", "max", "std", "distinct", "shift"]
     return _Table(header, rows, {0: _NAMES, 1: _TEXT}, left_out=len(report.columns) - len(columns))
 
@@ -168,7 +155,7 @@ def _model(report: Report) -> _Table:
         (_objective(report), f"{value} after {about['iterations']:,} steps{seconds} ({about['stopped']})"),
         ("numerical safeguards", about["safeguards"]),
         (
-            "noise std" + (", typical" if about["options"].get("noise") == "heteroscedastic" else ""),
+            "noise std" + (", typical" if about["likelihood"] == "heteroscedastic" else ""),
             ", ".join(f"{name} {value:.4g}" for name, value in about["noise_std"].items()),
         ),
         ("outliers", f"{about['outlier_probability']:.3g} of the probability of a prediction"),
@@ -179,9 +166,10 @@ def _model(report: Report) -> _Table:
 
 def _options(report: Report) -> str:
     """Arguments of the estimator that are not at their defaults."""
-    defaults = {name: p.default for name, p in inspect.signature(type(report.model)).parameters.items()}
-    chosen = {k: v for k, v in report.about["options"].items() if v != defaults.get(k) and v is not None}
-    return ", ".join(f"{name}={value!r}" for name, value in chosen.items())
+    defaults, given = type(report.model)().get_params(deep=False), report.model.get_params(deep=False)
+    chosen = {name: value for name, value in report.about["options"].items() if value not in (None, defaults[name])}
+    # Objects print better than what a file holds of them.
+    return ", ".join(f"{name}={(given[name] if name in OBJECTS else value)!r}" for name, value in chosen.items())
 
 
 def _short(name: str, limit: int = 30) -> str:

@@ -1,7 +1,7 @@
 """Adam's guarded step on a GPU in two launches (`adam.cu`).
 
-PyTorch's fused step gives 65,536 elements to a block, so that the few hundred thousand of a model keep a handful of a
-GPU's hundred processors busy.
+PyTorch's fused step gives 65,536 elements to a block: the few hundred thousand of a model occupy only a handful of a
+GPU's hundred multiprocessors.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Row = tuple[Tensor, ...]
 
 
 class Tensors(ctypes.Structure):
-    """What the kernels work on, as `adam.cu` declares it."""
+    """The arguments of the kernels, as `adam.cu` declares them."""
 
     _fields_ = (
         ("parameter", _Pointers),
@@ -57,7 +57,7 @@ def describe(rows: Sequence[Row]) -> Tensors:
 
 
 class CudaAdam:
-    """Adam's step with the guard of `GuardedAdam`, where the kernels can be had; `refused` [] counts bad gradients."""
+    """Adam's step with the guard of `GuardedAdam`, if the kernels are available; `refused` [] counts bad gradients."""
 
     def __init__(self, refused: Tensor) -> None:
         self._refused = refused
@@ -68,7 +68,7 @@ class CudaAdam:
     def step(self, group: Mapping[str, Any], state: Mapping[Tensor, Mapping[str, Tensor]]) -> bool:
         """One step for a group and the state of `torch.optim.Adam`, with a rate on the device.
 
-        False, and nothing done, where PyTorch's own must do it, as in the first step, which makes the state.
+        False, with nothing done, where PyTorch must take the step, such as the first one, which makes the state.
         """
         owners = [p for p in group["params"] if p.grad is not None and p.numel()]
         if not 0 < len(owners) <= TENSORS or not all(state.get(p) for p in owners):
@@ -98,7 +98,7 @@ class CudaAdam:
 
 
 def _tried(device: int, dtype: torch.dtype) -> Kernels | None:
-    """Both kernels, once they have done on this device what Adam does: nobody would notice wrong steps later."""
+    """Both kernels, if they do on this device what Adam does: wrong steps would go unnoticed later."""
     macros = {"REAL": REAL[dtype], "TENSORS": TENSORS}
     guard, adam = (load(_SOURCE, name, device, **macros) for name in ("sodgp_adam_guard", "sodgp_adam"))
     if guard is None or adam is None:

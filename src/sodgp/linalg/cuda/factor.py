@@ -1,7 +1,7 @@
 """L and L^-1 of many small matrices in one CUDA kernel (`factor.cu`).
 
-The library's batched Cholesky is about ten launches, and its triangular solve one that is as slow; both are far from
-what the device can do at the sizes of a subset.
+The library's batched Cholesky is about ten launches, and its triangular solve as slow as these; both are far from what
+the device can do at the sizes of a subset.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def fits(K: Tensor) -> bool:
     return K.is_cuda and 0 < K.shape[-1] <= LARGEST and K.numel() > 0 and K.dtype in REAL
 
 
-# One operation to PyTorch's compiler, which cannot look into a launch. It makes the whole choice at run time.
+# One operation for PyTorch's compiler, which cannot trace a launch; the choice is made at run time.
 @torch.library.custom_op("sodgp::factor_pair", mutates_args=(), schema="(Tensor K) -> (Tensor, Tensor, Tensor)")
 def factor_pair(K: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """L, L^-1 and info of K = L L', without waiting for the device; by the library where there is no kernel.
@@ -48,7 +48,7 @@ def _kernel(K: Tensor) -> Kernel | None:
 
 
 def _tried(device: int, dtype: torch.dtype, tiles: int) -> Kernel | None:
-    """The kernel, once it has done on this device what the library does: nobody would notice wrong numbers later."""
+    """The kernel, if it does on this device what the library does: wrong numbers would go unnoticed later."""
     kernel = load(_SOURCE, "sodgp_factor", device, REAL=REAL[dtype], TILES=tiles)
     if kernel is None:
         return None
@@ -61,7 +61,7 @@ def _tried(device: int, dtype: torch.dtype, tiles: int) -> Kernel | None:
 
 
 def agrees(pair: Callable[[Tensor], tuple[Tensor, Tensor, Tensor]], size: int, like: Tensor) -> bool:
-    """Whether a function factorises matrices of this size as the library does, and tells bad ones."""
+    """Whether a function factorises matrices of this size as the library does, and detects bad ones."""
     root = torch.randn(3, size, size, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     K = (root @ root.mT / size + torch.eye(size, dtype=torch.float64)).to(like)
     close = torch.finfo(K.dtype).eps ** 0.5

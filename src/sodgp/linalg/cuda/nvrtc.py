@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor
 
-# What a kernel's REAL is, by the dtypes that kernels can have.
+# The macro REAL of a kernel, by dtype.
 REAL = {torch.float64: "double", torch.float32: "float"}
 T = TypeVar("T")
 Argument = Tensor | int | float | ctypes.Structure
@@ -40,7 +40,7 @@ class Kernel:
 
 @cache
 def load(source: Path, name: str, device: int, **macros: str | int) -> Kernel | None:
-    """The function `name` of a CUDA source with these macros, on a device; None where it cannot be had."""
+    """The function `name` of a CUDA source with these macros, on a device; None where it cannot be built."""
     if torch.version.cuda is None:
         return None
     try:
@@ -51,7 +51,7 @@ def load(source: Path, name: str, device: int, **macros: str | int) -> Kernel | 
         with torch.cuda.device(device):
             return _load(binary, name)
     except (OSError, RuntimeError, AttributeError) as error:
-        # No such library, a device that it does not know, an older driver: PyTorch's own kernels do the work.
+        # No such library, an unknown device, an older driver: PyTorch's own kernels do the work.
         logging.getLogger("sodgp").info("no CUDA kernel %s, PyTorch's own do its work: %s", name, error)
         return None
 
@@ -60,9 +60,9 @@ _TRIED: dict[tuple[Any, ...], Any] = {}
 
 
 def once_tried(trial: Callable[..., T], *key: Hashable) -> T | None:
-    """The result of a kernel's trial at its first call with these arguments.
+    """The result of a kernel's trial, made at the first call with these arguments.
 
-    While a CUDA graph is recorded nothing can be tried: None then, and another chance later.
+    None while a CUDA graph is recorded, when nothing can be tried; the next call tries again.
     """
     place = (trial, *key)
     if place not in _TRIED:
@@ -99,7 +99,7 @@ def _nvrtc(version: str) -> ctypes.CDLL:
     """The library that PyTorch brings, else the system's."""
     name, packages = f"libnvrtc.so.{version}", Path(torch.__file__).parents[1]
     for place in (*packages.glob(f"nvidia/*/lib/{name}"), *packages.glob(f"torch/lib/{name}")):
-        # Up to 13.0 it looks for this part of itself in the system's folders alone, and takes it where it is loaded.
+        # Up to 13.0 it looks for this part only in the system's folders, unless it is loaded already.
         for part in place.parent.glob("libnvrtc-builtins.so.*"):
             ctypes.CDLL(str(part))
         return ctypes.CDLL(str(place))
@@ -108,7 +108,7 @@ def _nvrtc(version: str) -> ctypes.CDLL:
 
 def _load(binary: bytes, name: str) -> Kernel:
     driver = ctypes.CDLL("libcuda.so.1")
-    # PyTorch makes its context the thread's own in its first call.
+    # The first call makes PyTorch's context current in this thread.
     torch.cuda.synchronize()
     module, function = ctypes.c_void_p(), ctypes.c_void_p()
     _check("cuModuleLoadData", driver.cuModuleLoadData(ctypes.byref(module), binary))
