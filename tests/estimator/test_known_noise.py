@@ -76,7 +76,6 @@ def test_bad_noise_is_refused():
     for options in (
         {"inference": "dsvi"},
         {"inference": SoD(tie_label_noise=False)},
-        {"inference": SoD(reselect_every=10)},
         {"likelihood": "heteroscedastic"},
         {"likelihood": "heavy_tailed"},
     ):

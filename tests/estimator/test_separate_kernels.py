@@ -75,7 +75,6 @@ FEW = {"max_iter": 2, "n_samples": 2, "n_predict_samples": 3, "subset_size": 10,
         ({"validation_fraction": 0.1}, 500, False),
         ({"inference__predictive_weight": 0.0}, 500, True),
         ({"n_layers": 1}, 500, False),
-        ({"inference__reselect_every": 1}, 500, False),
         ({"inference__parameterization": "paper"}, 500, False),
         ({"inference": "dsvi"}, 500, False),
         ({"inference__separate_kernels": False}, 500, False),
@@ -117,13 +116,6 @@ def test_a_kernel_given_as_code_is_shared_unless_asked_otherwise():
     assert model.set_params(inference__separate_kernels=True).fit(X, y).model_.has_separate_kernels
 
 
-def test_a_warm_start_that_wants_to_move_the_subset_is_refused():
-    X, y = table(rows=500)
-    model = regressor(**FEW, warm_start=True).fit(X, y)
-    with pytest.raises(ConfigurationError, match="separate_kernels, reselect_every"):
-        model.set_params(inference__reselect_every=1).fit(X, y)
-
-
 def test_replicates_of_both_kinds_are_refused():
     X, y = table(rows=505)
     warm = [regressor(**FEW, warm_start=True).fit(X[:n], y[:n]) for n in (499, 503)]
@@ -160,7 +152,6 @@ def test_a_file_cannot_claim_them_for_a_model_that_has_none():
     [
         ({"n_layers": 1}, "n_layers=2 or more"),
         ({"inference__parameterization": "paper"}, "parameterization"),
-        ({"inference__reselect_every": 5}, "reselect_every"),
         ({"inference": "dsvi"}, "no parameter separate_kernels"),
     ],
 )

@@ -17,8 +17,9 @@ def randn(seed, *shape):
 
 @pytest.fixture(params=["whitened", "paper"])
 def layer(request):
+    mean = HiddenMean(randn(0, D, P))
     made = SubsetLayer(
-        make_kernel("rbf", D), HiddenMean(randn(0, D, P)), size=M, width=P, parameterization=request.param
+        make_kernel("rbf", D), mean, size=M, width=P, parameterization=request.param, noise_variance=None
     )
     with torch.no_grad():
         made.q_mean.copy_(randn(1, M, P))
