@@ -1,6 +1,6 @@
 """Deep GPs as surrogates in BoTorch (Balandat et al. 2020, "BoTorch: a framework for efficient Bayesian optimization").
 
-The posterior of a deep GP at q points is a mixture of T joint Gaussians, one per Monte Carlo sample of the hidden layers.
+The posterior of a deep GP at q points is a mixture of T joint Gaussians, one per Monte Carlo sample of the layers.
 `DeepGPModel` follows BoTorch's fully Bayesian models: components are a batch axis before the q points (``MCMC_DIM``),
 over which acquisition functions average (in logarithms by logmeanexp). For an expected utility that average is exact.
 """
