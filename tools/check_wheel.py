@@ -62,10 +62,12 @@ def main() -> None:
 
 
 def check_content(wheel: Path) -> None:
-    """Only the package and its metadata, with the marker that it is typed and the CUDA sources."""
+    """Only the package and its metadata, with `py.typed`, the CUDA sources and the templates of reports."""
     names = zipfile.ZipFile(wheel).namelist()
     strange = [name for name in names if not name.startswith(("sodgp/", "sodgp-"))]
-    missing = {"sodgp/py.typed", "sodgp/linalg/cuda/factor.cu", "sodgp/linalg/cuda/adam.cu"} - set(names)
+    files = ("py.typed", "linalg/cuda/factor.cu", "linalg/cuda/adam.cu")
+    templates = ("report/templates/page.html", "report/templates/style.css")
+    missing = {f"sodgp/{name}" for name in (*files, *templates)} - set(names)
     if strange or missing:
         raise SystemExit(f"the wheel holds {strange or 'no ' + ', '.join(missing)}")
 

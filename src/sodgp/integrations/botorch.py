@@ -1,9 +1,8 @@
 """Deep GPs as surrogates in BoTorch (Balandat et al. 2020, "BoTorch: a framework for efficient Bayesian optimization").
 
-The posterior of a deep GP at q points is a mixture of T joint Gaussians, one for each Monte Carlo sample of the hidden
-layers. `DeepGPModel` follows the convention of BoTorch's fully Bayesian models, which have the same form: components
-are a batch axis before the q points (``MCMC_DIM``), over which acquisition functions average, those that work with
-logarithms by logmeanexp. For an expected utility that average is exact.
+The posterior of a deep GP at q points is a mixture of T joint Gaussians, one per Monte Carlo sample of the layers.
+`DeepGPModel` follows BoTorch's fully Bayesian models: components are a batch axis before the q points (``MCMC_DIM``),
+over which acquisition functions average (in logarithms by logmeanexp). For an expected utility that average is exact.
 """
 
 from __future__ import annotations
@@ -68,11 +67,10 @@ class DeepGPModel(Model):
     train_X : Tensor of shape [n, d]
     train_Y : Tensor of shape [n, m]
     train_Yvar : Tensor of shape [n, m], optional
-        Noise variances of the observations, if they are known; else one noise variance is trained.
+        Noise variances of the observations, if known; else one noise variance is trained.
     estimator : DeepGPRegressor, optional
         The options of the model, `n_predict_samples` being the number T of mixture components; it is not changed. None
-        is `default_estimator`. With `subset_size=None` all rows are in the subset, up to 64. There is one member,
-        whatever its `effort`.
+        is `default_estimator`. With `subset_size=None` all rows are in the subset, up to 64; there is one member.
     input_transform : botorch InputTransform, optional
         Applied to every X; inputs are standardised in any case.
     outcome_transform : botorch OutcomeTransform, optional
@@ -83,12 +81,11 @@ class DeepGPModel(Model):
     Attributes
     ----------
     estimators : list of DeepGPRegressor
-        The fitted models: one, or one for each fantasy.
+        The fitted models: one, or one per fantasy.
 
     Notes
     -----
-    All random numbers are fixed in training: `posterior` is a smooth, deterministic function of X, as `optimize_acqf`
-    expects.
+    Random numbers are fixed in training: `posterior` is smooth and deterministic in X, as `optimize_acqf` expects.
 
     Examples
     --------
@@ -133,7 +130,7 @@ class DeepGPModel(Model):
         self._outputs: list[int] | None = None
         self._set_data(train_X, train_Y, train_Yvar)
         fresh = copy_of(template, subset_size=self._subset_size(train_X.shape[-2]), n_members=1)
-        self._set_estimators([_fitted(fresh, *values) for values in self._data_sets()])
+        self._set_estimators(fit_replicates([fresh], list(self._data_sets())))
         self.eval()
 
     @property
@@ -171,7 +168,6 @@ class DeepGPModel(Model):
         X : Tensor of shape [*batch, q, d]
             Its batch broadcasts with that of the fantasies, if any.
         output_indices : list of int, optional
-            Outputs to predict.
         observation_noise : bool or Tensor of shape [..., 1 or q, m]
             True adds the model's noise variance (the mean of known ones) to every point, a tensor these variances, in
             transformed units.
@@ -180,8 +176,8 @@ class DeepGPModel(Model):
         Returns
         -------
         GaussianMixturePosterior
-            Over [*batch, T, q, m]; `mixture_mean` and `mixture_variance` are [*batch, q, m]. A TransformedPosterior of
-            it with a nonlinear outcome transform.
+            Over [*batch, T, q, m]; `mixture_mean` and `mixture_variance` are [*batch, q, m]. With a nonlinear outcome
+            transform a TransformedPosterior of it.
         """
         self.eval()
         X = self.transform_inputs(X)
@@ -218,12 +214,12 @@ class DeepGPModel(Model):
         Y : Tensor of shape [*batch', n', m]
             Batches broadcast. Every element of the common batch gets its own model; all are trained together.
         noise : Tensor of shape [..., n' or 1, m], optional
-            Noise variances of `Y`, for a model with `train_Yvar`; None is their mean.
+            Noise variances of `Y`, for a model with `train_Yvar`; None is the mean of those.
 
         Returns
         -------
         DeepGPModel
-            With the batch as its fantasies. It carries no gradient with respect to `X` and `Y`.
+            With the batch as its fantasies, and no gradient with respect to `X` and `Y`.
         """
         if self._outputs is not None:
             raise ConfigurationError("condition the model on observations first, then take a subset of its outputs.")
@@ -263,9 +259,9 @@ class DeepGPModel(Model):
         Returns
         -------
         DeepGPModel
-            With fantasies of shape [n, *batch]. It carries no gradient with respect to `X`: optimise look-ahead
-            acquisition functions, such as the knowledge gradient, without gradients. An acquisition function's values
-            are [n, *batch, T] here, which a look-ahead function averages over fantasies and components.
+            With fantasies [n, *batch], and no gradient with respect to `X`: optimise look-ahead acquisition functions,
+            such as the knowledge gradient, without gradients. Acquisition values are [n, *batch, T], which a look-ahead
+            function averages over fantasies and components.
         """
         noise = True if observation_noise is None else observation_noise
         # Observations are made at X itself: input perturbations do not act here.
@@ -335,7 +331,7 @@ class DeepGPModel(Model):
     def _refit(self, parents: Sequence[DeepGPRegressor], data: Sequence[tuple[Tensor, ...]]) -> list[DeepGPRegressor]:
         method = method_of(self.template.inference)
         warm = method.can_warm_start and likelihood_of(self.template.likelihood).is_plain
-        # The same objects for all: copies of callbacks, kernels and selectors would count as other options.
+        # The same objects for all: copies of callbacks, kernels and selectors would count as different options.
         shared = {name: getattr(self.template, name) for name in ("callbacks", "kernel", "subset", "tuning")}
         size, children = self._subset_size(len(data[0][0])), [copy.deepcopy(parent) for parent in parents]
         for child in children:
@@ -344,17 +340,12 @@ class DeepGPModel(Model):
                 child.set_params(warm_start=True, max_iter=self.refit_iter)
             if warm or len(parents) > 1:
                 child.set_params(validation_fraction=None)
-        if len(children) == 1:
-            return [_fitted(children[0], *data[0])]
-        return list(fit_replicates(children, data))
+        return fit_replicates(children, data)
 
     def _subset_size(self, n_rows: int) -> int | str | Auto | None:
         size = self.template.subset_size
-        return (
-            min(n_rows, DEFAULT_SUBSET_SIZE)
-            if method_of(self.template.inference).uses_subset and size is None
-            else size
-        )
+        by_default = size is None and method_of(self.template.inference).uses_subset
+        return min(n_rows, DEFAULT_SUBSET_SIZE) if by_default else size
 
     # Training data are kept as given, and transformed for each fit.
     def _set_transformed_inputs(self) -> None:
@@ -362,10 +353,6 @@ class DeepGPModel(Model):
 
     def _revert_to_original_inputs(self) -> None:
         pass
-
-
-def _fitted(estimator: DeepGPRegressor, X: Tensor, Y: Tensor, Yvar: Tensor | None = None) -> DeepGPRegressor:
-    return estimator.fit(X, Y, noise_variance=Yvar)
 
 
 def _distribution(mean: Tensor, covariance: Tensor) -> MultivariateNormal:

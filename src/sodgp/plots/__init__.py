@@ -1,8 +1,8 @@
 """Pictures. Every function draws into a Matplotlib Axes, the current one by default, and returns it.
 
-The band of f (the function) and the band of y (an observation, noise included) are always drawn as two. Colours are of
-the Okabe-Ito palette, safe for colour-blind readers; what a colour says, shape or order says too. Every mark has a
-label: ``ax.legend()`` shows them. Matplotlib is imported when a picture is drawn.
+The band of f (the function) and that of y (an observation, noise included) are always separate. Colours are of the
+Okabe-Ito palette, safe for colour-blind readers, and never the only distinction. Every mark has a label for
+``ax.legend()``. Matplotlib is imported when a picture is drawn.
 """
 
 from sodgp.plots.calibration import plot_coverage, plot_pit

@@ -39,14 +39,12 @@ def plot_comparison(
 
     Parameters
     ----------
-    evaluations : dict of str to Evaluation
-        Of `sodgp.evaluation.evaluate`, by the name of the model.
+    evaluations : dict of str to Evaluation, by the name of the model
     metric : str
         ``"nlpp"``, ``"rmse"``, ``"mae"``, ``"crps"``, ``"r2"`` or ``"coverage_90"``.
     target : int, column of the targets
     unit : str, of the target
-    n_bootstrap : int
-        Resamples; 0 for no intervals.
+    n_bootstrap : int, resamples; 0 for no intervals
     ax : Axes, default=the current one
 
     Raises
@@ -56,7 +54,6 @@ def plot_comparison(
 
     Examples
     --------
-    >>> import numpy as np
     >>> from matplotlib.figure import Figure
     >>> from sodgp import DeepGPRegressor
     >>> from sodgp.evaluation import evaluate
@@ -96,6 +93,5 @@ def _best(metric: str, scores: list[Score]) -> int:
     values = np.array([score.value for score in scores])
     if metric == "coverage_90":
         return int(np.argmin(np.abs(values - 0.9)))
-    # A score that does not exist is not the best.
     worse = -values if metric == "r2" else values
     return int(np.argmin(np.where(np.isnan(worse), np.inf, worse)))

@@ -38,7 +38,7 @@ def plot_fit(
     x : array of shape [N]
         Where to draw, ascending.
     data : (X, y) or None
-        Rows to show, of the training data or others. Rings then mark the subset, unless it is all training rows.
+        Rows to show. Rings then mark the subset, unless it is all training rows.
     level : float, probability of the bands
     n_functions : int, drawn from the posterior
     units : (str, str), of the input and the target
@@ -82,13 +82,12 @@ def plot_fit(
 def plot_functions(
     model: DeepGPRegressor, x: ArrayLike, *, n_samples: int = 5, random_state: int = 0, ax: Axes | None = None
 ) -> Axes:
-    """Whole functions f drawn from the posterior, over one input; arguments as in `plot_fit`.
+    """Whole functions f drawn from the posterior, over one input.
 
     Parameters
     ----------
     model : DeepGPRegressor
-    x : array of shape [N]
-        At most 1,000 points.
+    x : array of shape [N], at most 1,000 points
     n_samples : int, number of functions
     random_state : int
     ax : Axes, default=the current one
@@ -112,7 +111,7 @@ def plot_functions(
 
 
 def _rings(ax: Axes, model: DeepGPRegressor) -> None:
-    """Rings at the rows of the subset, which the model keeps: other data may be shown."""
+    """Rings at the rows of the subset."""
     if not model.inference_.uses_subset:
         return
     inputs, labels = subset_inputs(model)[:, 0], subset_labels(model)[:, 0]

@@ -21,9 +21,7 @@ if TYPE_CHECKING:
 
     from sodgp.estimator.regressor import DeepGPRegressor
 
-# Points on a line of the grid: enough for a smooth bend.
-_LINE_POINTS = 120
-_GRID_LINES = 13
+_LINE_POINTS, _GRID_LINES = 120, 13
 
 
 def plot_hidden(
@@ -86,7 +84,7 @@ def plot_warp(
     n_samples: int = 20,
     ax: Axes | None = None,
 ) -> Axes:
-    """A regular grid over two inputs as a hidden layer sees it: where it is stretched, the model can change faster.
+    """A regular grid over two inputs, mapped by a hidden layer: where it is stretched, the model can change faster.
 
     The grid goes through the mean of the layer's draws; other inputs stay at their training mean. A layer with one
     output is drawn as level lines over the inputs instead.
@@ -101,8 +99,8 @@ def plot_warp(
     inputs : (int, int)
         Columns that the grid spans.
     outputs : (int, int) or None
-        Outputs of the layer, from 0, on the axes; None takes those numbered as `inputs` where the layer's mean is the
-        identity, else the first two.
+        Outputs of the layer on the axes, from 0; None takes those of `inputs` if the layer's mean is the identity, else
+        the first two.
     n_samples : int, draws that are averaged
     ax : Axes, default=the current one
 
@@ -152,7 +150,7 @@ def plot_warp(
 
 
 def hidden_draws(model: DeepGPRegressor, X: ArrayLike, layer: int, n_samples: int) -> FloatArray:
-    """Draws of a hidden layer's outputs, in the units of the scaled inputs.
+    """Draws of a hidden layer's outputs, [T, N, D_layer], in the units of the scaled inputs.
 
     Parameters
     ----------
@@ -161,10 +159,6 @@ def hidden_draws(model: DeepGPRegressor, X: ArrayLike, layer: int, n_samples: in
     X : array of shape [N, D]
     layer : int, hidden layer from 1
     n_samples : int, draws T
-
-    Returns
-    -------
-    ndarray of shape [T, N, D_layer]
 
     Raises
     ------
@@ -186,10 +180,10 @@ def hidden_draws(model: DeepGPRegressor, X: ArrayLike, layer: int, n_samples: in
 
 def _width(model: DeepGPRegressor, layer: int) -> int:
     """Outputs of a hidden layer."""
-    hidden = list(model.model_.layers)[:-1]
+    *hidden, _ = model.model_.widths
     if not 1 <= layer <= len(hidden):
         raise InputError(f"layer={layer} is not a hidden layer; the model has {len(hidden)} of them.")
-    return int(hidden[layer - 1].q_mean.shape[-1])
+    return hidden[layer - 1]
 
 
 def _output(values: FloatArray, output: int) -> FloatArray:
@@ -214,9 +208,8 @@ def _ends(model: DeepGPRegressor, X: ArrayLike | None) -> FloatArray:
 
 
 def _between(ends: FloatArray, column: int, share: FloatArray) -> FloatArray:
-    low, high = ends[:, column]
-    values: FloatArray = low + share * (high - low)
-    return values
+    low, high = (float(end) for end in ends[:, column])
+    return low + share * (high - low)
 
 
 def _rows(model: DeepGPRegressor, columns: dict[int, FloatArray]) -> FloatArray | DataFrame:

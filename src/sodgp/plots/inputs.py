@@ -73,7 +73,7 @@ def plot_relevance(model: DeepGPRegressor, layer: int = 1, *, most: int = 15, ax
     """Inverse lengthscales (ARD) of a layer's inputs, longest bar first: how fast its GP changes along each.
 
     Inputs of layer 1 are those of the data, in standard deviations; of layer l > 1 the outputs of layer l - 1. Linear
-    hidden means also pass inputs to the next layer: a short bar in layer 1 alone does not make an input useless.
+    hidden means pass inputs on to the next layer: a short bar in layer 1 alone does not make an input useless.
 
     Parameters
     ----------
@@ -112,22 +112,9 @@ def plot_relevance(model: DeepGPRegressor, layer: int = 1, *, most: int = 15, ax
 
 
 def relevance(model: DeepGPRegressor, layer: int = 1) -> FloatArray:
-    """Inverse lengthscale of every input of a layer, in its scaled units; sums and products of kernels count together.
+    """Inverse lengthscale of every input of a layer, [D_in], in scaled units, over all parts of its kernel.
 
-    Parameters
-    ----------
-    model : DeepGPRegressor
-        Fitted; of several members the first is shown.
-    layer : int, GP layer from 1
-
-    Returns
-    -------
-    ndarray of shape [D_in]
-
-    Raises
-    ------
-    InputError
-        There is no such layer, or its kernel has no lengthscale for each input.
+    Arguments and errors are those of `plot_relevance`: `model` and `layer`.
 
     Examples
     --------
@@ -140,8 +127,7 @@ def relevance(model: DeepGPRegressor, layer: int = 1) -> FloatArray:
     layers = list(model.model_.layers)
     if not 1 <= layer <= len(layers):
         raise InputError(f"layer={layer} does not exist; the model has {len(layers)} layers, from 1.")
-    kernel = layers[layer - 1].kernel
-    width = layers[layer - 1].mean.weight.shape[0]
+    kernel, width = layers[layer - 1].kernel, [model.n_features_in_, *model.model_.widths][layer - 1]
     found = [
         part.lengthscale.detach().double().cpu().reshape(-1, part.lengthscale.shape[-1])
         for part in kernel.modules()
@@ -153,7 +139,7 @@ def relevance(model: DeepGPRegressor, layer: int = 1) -> FloatArray:
             f"the kernel of layer {layer} has no lengthscale for each of its {width} inputs, so it cannot tell them"
             " apart; use kernel='rbf' or another without -iso."
         )
-    # Where every output has its own kernel, all count alike.
+    # The average over outputs with separate kernels.
     values: FloatArray = torch.stack([(lengthscales**-2).mean(0) for lengthscales in found]).sum(0).sqrt().numpy()
     return values
 
@@ -200,7 +186,7 @@ def _most_relevant(model: DeepGPRegressor) -> tuple[int, int]:
 
 
 def _over_one_input(ax: Axes, chosen: FloatArray, rows: FloatArray | None, label: str, name: str) -> Axes:
-    """A histogram of the rows above ticks of the subset."""
+    """A histogram of the rows, with ticks for the subset."""
     height = 0.06
     if rows is None:
         ax.set_yticks([])

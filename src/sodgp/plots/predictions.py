@@ -28,12 +28,10 @@ def plot_predictions(evaluation: Evaluation, target: int = 0, *, unit: str = "",
 
     Examples
     --------
-    >>> from matplotlib.figure import Figure
-    >>> from sodgp import DeepGPRegressor
-    >>> from sodgp.evaluation import evaluate
+    >>> from sodgp import DeepGPRegressor, evaluation
     >>> X = np.linspace(-1, 1, 30)[:, None]
-    >>> evaluation = evaluate(DeepGPRegressor(max_iter=5, random_state=0).fit(X, X[:, 0]), X, X[:, 0])
-    >>> plot_predictions(evaluation, unit="kW", ax=Figure().subplots()).get_ylabel()
+    >>> model = DeepGPRegressor(max_iter=5, random_state=0).fit(X, X[:, 0])
+    >>> plot_predictions(evaluation.evaluate(model, X, X[:, 0]), unit="kW").get_ylabel()
     'predicted y (kW)'
     """
     ax = axes_or_current(ax)
@@ -67,12 +65,10 @@ def plot_residuals(evaluation: Evaluation, target: int = 0, *, unit: str = "", a
 
     Examples
     --------
-    >>> from matplotlib.figure import Figure
-    >>> from sodgp import DeepGPRegressor
-    >>> from sodgp.evaluation import evaluate
+    >>> from sodgp import DeepGPRegressor, evaluation
     >>> X = np.linspace(-1, 1, 30)[:, None]
-    >>> evaluation = evaluate(DeepGPRegressor(max_iter=5, random_state=0).fit(X, X[:, 0]), X, X[:, 0])
-    >>> plot_residuals(evaluation, unit="kW", ax=Figure().subplots()).get_ylabel()
+    >>> model = DeepGPRegressor(max_iter=5, random_state=0).fit(X, X[:, 0])
+    >>> plot_residuals(evaluation.evaluate(model, X, X[:, 0])).get_ylabel()
     'residual / predictive std'
     """
     ax = axes_or_current(ax)

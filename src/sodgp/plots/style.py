@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final, Literal, TypedDict
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-# The Okabe-Ito palette, safe for colour-blind readers; the blues of the bands differ in lightness, also in grey.
+# The Okabe-Ito palette, safe for colour-blind readers; the blues of the bands differ in lightness.
 MEAN: Final = "#08306b"
 BAND_Y: Final = "#c6dbef"
 BAND_F: Final = "#4292c6"
@@ -36,7 +36,7 @@ class Marks(TypedDict):
 
 
 def dots(count: int) -> Marks:
-    """Look of `count` dots, one a row."""
+    """Look of `count` dots, one per row."""
     many = count > MANY
     return {
         "marker": "o",

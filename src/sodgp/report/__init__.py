@@ -1,4 +1,4 @@
-"""Reports: one HTML page, with all its pictures inside, about a model and its predictions for rows it has not seen.
+"""Reports: one HTML page, pictures included, about a model and its predictions for rows it has not seen.
 
 Modules: `content` (what a report says, as data), `measures` (of data and model), `findings` (warnings), `figures`,
 `page` (the HTML, by the template in `templates`).
@@ -33,18 +33,15 @@ def write_report(
 
     Parameters
     ----------
-    path : path
-        Of the HTML file; folders above are made.
+    path : path of the HTML file; folders above are made
     model : DeepGPRegressor
         Fitted, or loaded from a file.
     X, y : array or data frame of shape [N, D] and [N] or [N, P]
         Rows that the model has not seen; with `cv` the training rows.
     cv : int or None
         Folds of a cross-validation, which fits a model with the options of `model` for each; None evaluates `model`.
-    title, model_name, data_name : str
-        For the head of the page.
-    random_state : int
-        Of folds, bootstrap and permutations.
+    title, model_name, data_name : str, for the head of the page
+    random_state : int, of folds, bootstrap and permutations
 
     Returns
     -------

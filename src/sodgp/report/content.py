@@ -37,25 +37,19 @@ class Report:
 
     Attributes
     ----------
-    model : DeepGPRegressor
+    model, evaluation, importance, title, model_name, data_name, date
     X : ndarray of shape [N, D]
         Evaluated rows, in the model's order of columns.
-    evaluation : Evaluation
-    importance : Importance
     outside : ndarray of shape [N]
-        Rows that lie outside the training data.
-    title, model_name, data_name : str
-    random_state : int
-        Of the bootstrap.
+        Whether a row lies outside the training data.
+    random_state : int, of the bootstrap
     overlap : (int, int)
-        How many rows of the model's subset are among the evaluated ones, and how many it has.
+        Rows of the model's subset among the evaluated ones, and rows of the subset.
     fold_steps : tuple of int
         Training steps of every fold; empty for held-out rows.
-    date : str
 
     Examples
     --------
-    >>> from sodgp import DeepGPRegressor
     >>> X = np.linspace(-1, 1, 40)[:, None]
     >>> model = DeepGPRegressor(n_layers=1, max_iter=5, random_state=0).fit(X[::2], X[::2, 0])
     >>> report = held_out(model, X[1::2], X[1::2, 0], title="A line")
@@ -132,17 +126,13 @@ def held_out(
 
     Parameters
     ----------
-    model : DeepGPRegressor
-        Fitted.
-    X, y : array or data frame of shape [N, D] and [N] or [N, P]
-    title, model_name, data_name, random_state
-        As `write_report`.
+    model, X, y, title, model_name, data_name, random_state
+        As in `write_report`.
     targets : sequence of str, optional
         Names of the columns of y.
 
     Examples
     --------
-    >>> from sodgp import DeepGPRegressor
     >>> X = np.linspace(-1, 1, 40)[:, None]
     >>> model = DeepGPRegressor(n_layers=1, max_iter=5, random_state=0).fit(X[::2], X[::2, 0])
     >>> report = held_out(model, X[1::2], X[1::2, 0])
@@ -152,18 +142,9 @@ def held_out(
     _refuse_others(model)
     found = evaluate(model, X, y, targets=targets)
     rows = np.asarray(X, dtype=np.float64)
-    return Report(
-        model,
-        rows,
-        found,
-        importance_of(model, X, found.y, random_state),
-        outside_training(model, rows),
-        overlap=shared_rows(model, rows),
-        title=title or _title(found),
-        model_name=model_name,
-        data_name=data_name,
-        random_state=random_state,
-    )
+    importance, outside = importance_of(model, X, found.y, random_state), outside_training(model, rows)
+    head = (title or _title(found), model_name, data_name, random_state)
+    return Report(model, rows, found, importance, outside, *head, overlap=shared_rows(model, rows))
 
 
 def cross_validated(
@@ -187,24 +168,22 @@ def cross_validated(
         Its options are those of every fit; it is not changed.
     X, y : array or data frame of shape [N, D] and [N] or [N, P]
         Training rows.
-    cv : int
-        Folds.
+    cv : int, number of folds
     title, model_name, data_name, random_state, targets
-        As `held_out`.
+        As in `held_out`.
     begin : function (label) -> callback, optional
-        Called before every fit; what it returns is a callback of the fit.
+        Called before every fit, for a callback of that fit.
 
     Raises
     ------
     ConfigurationError
         `cv` is less than two, or more than the rows allow; or the model was fitted with `noise_variance`, which it does
-        not keep for every row.
+        not keep.
     InputError
         y does not hold finite numbers, or has another number of rows than X.
 
     Examples
     --------
-    >>> from sodgp import DeepGPRegressor
     >>> X = np.linspace(-1, 1, 40)[:, None]
     >>> model = DeepGPRegressor(n_layers=1, max_iter=5, random_state=0).fit(X[::2], X[::2, 0])
     >>> cross_validated(model, X, X[:, 0], cv=2).folds
@@ -226,11 +205,10 @@ def cross_validated(
     outside = np.zeros(len(rows), dtype=bool)
     for number, test in enumerate(np.array_split(order, cv), start=1):
         train = np.setdiff1d(order, test)
-        # Of the callbacks only those that decide when training ends.
+        # Only callbacks that decide when training ends.
         callbacks: list[Callback] = [copy.deepcopy(c) for c in model.callbacks or () if isinstance(c, EarlyStopping)]
         callbacks += [] if begin is None else [begin(f"fold {number} of {cv}")]
-        # Folds have fewer rows, but are the same model, trained on the same objective; checkpoint and warm start are
-        # those of the one fit of the file.
+        # A fold has fewer rows, but what was decided from all rows holds for it; checkpoint and warm start do not.
         asked = method_of(model.inference)
         left_open = [name for name, value in asked.get_params().items() if value is None]
         decided = {name: value for name, value in model.inference_.get_params().items() if name in left_open}
@@ -243,23 +221,11 @@ def cross_validated(
         outside[test] = outside_training(member, rows[test])
         importances.append(importance_of(member, take(X, test), truth[test], random_state))
     weights = np.array([len(part) for part in parts], dtype=np.float64)
-    pooled = Importance(
-        np.average([part.mean for part in importances], axis=0, weights=weights),
-        np.std([part.mean for part in importances], axis=0),
-    )
+    means = [part.mean for part in importances]
+    pooled = Importance(np.average(means, axis=0, weights=weights), np.std(means, axis=0))
     found = joined(parts, order)
-    return Report(
-        model,
-        rows,
-        found,
-        pooled,
-        outside,
-        fold_steps=tuple(steps),
-        title=title or _title(found),
-        model_name=model_name,
-        data_name=data_name,
-        random_state=random_state,
-    )
+    head = (title or _title(found), model_name, data_name, random_state)
+    return Report(model, rows, found, pooled, outside, *head, fold_steps=tuple(steps))
 
 
 def _title(found: Evaluation) -> str:

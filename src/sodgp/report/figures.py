@@ -1,4 +1,4 @@
-"""Pictures of a report, as SVG inside the page: small, so that letters stay legible on a phone."""
+"""Pictures of a report, as SVG inside the page: small, so that text stays legible on a phone."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ def _two_inputs(report: Report) -> tuple[int, int]:
 
 
 def _line(report: Report) -> NDArray[np.float64]:
-    """Points over the one input, a little beyond the evaluated rows, which may all be alike."""
+    """Points over the one input, a little beyond the evaluated rows, which may all be equal."""
     low, high = report.X.min(), report.X.max()
     margin = 0.03 * (high - low) or 1.0
     return np.linspace(low - margin, high + margin, 250)
@@ -139,8 +139,7 @@ def _importance(report: Report, target: int, *, ax: Axes) -> Axes:
     ax.barh(places, values[order], color=POINT, height=0.68, zorder=2)
     ax.errorbar(values[order], places, xerr=spread[order], fmt="none", ecolor=GREY, elinewidth=1.2, zorder=3)
     ax.axvline(0, color=GREY, linewidth=0.8)
-    names = [column.name for column in report.columns if column.role == "input"]
-    ax.set_yticks(places, [plain(names[i], 22) for i in order])
+    ax.set_yticks(places, [plain(report.about["inputs"][i], 22) for i in order])
     ax.set_ylim(len(order) - 0.4, -0.6)
     ax.tick_params(axis="y", length=0)
     ax.set_xlabel("rise of the RMSE")
@@ -160,15 +159,13 @@ def _picture(name: str, caption: str, draw: Callable[..., Axes]) -> Picture:
     from matplotlib.figure import Figure
 
     with matplotlib.rc_context(_RC), warnings.catch_warnings():
-        # Letters that the font lacks become boxes in the picture; the tables show them.
+        # Characters that the font lacks become boxes in the picture; the tables show them.
         warnings.filterwarnings("ignore", message="Glyph")
         figure = Figure(figsize=(_WIDTH, _HEIGHT), layout="constrained")
         ax = figure.subplots()
         draw(ax=ax)
-        handles, labels = ax.get_legend_handles_labels()
-        if handles:
-            legend = figure.legend(handles, labels, loc="outside lower center", ncols=2, frameon=False)
-            for handle in legend.legend_handles:
+        if (entries := ax.get_legend_handles_labels())[0]:
+            for handle in figure.legend(*entries, loc="outside lower center", ncols=2, frameon=False).legend_handles:
                 _enlarge(handle)
         text = io.BytesIO()
         figure.savefig(text, format="svg", dpi=160, metadata={"Date": None, "Creator": None})

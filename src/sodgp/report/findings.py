@@ -18,6 +18,7 @@ TOO_FEW_ROWS = 5
 # By how many nats a row the bound may still rise over the last tenth of a run.
 STILL_RISING = 0.02
 _SURE = 0.01
+_CROSS_VALIDATION = "use cross-validation (--cv 5) on the training table."
 
 
 @dataclass(frozen=True)
@@ -56,7 +57,7 @@ def _seen_rows(report: Report) -> Iterator[Finding]:
             "bad",
             f"The evaluated table {what}: {shared} of the {kept} rows of the model's subset are in it. Scores on rows"
             " that a model has seen are too good.",
-            "Evaluate on held-out rows, or use cross-validation (--cv 5) on the training table.",
+            f"Evaluate on held-out rows, or {_CROSS_VALIDATION}",
         )
 
 
@@ -112,9 +113,7 @@ def _size(report: Report) -> Iterator[Finding]:
             "warn",
             f"Only {here} {'row was' if here == 1 else 'rows were'} evaluated: "
             + ("the intervals say little." if here < TOO_FEW_ROWS else "all intervals of this report are wide."),
-            "Collect more rows."
-            if report.folds
-            else "Evaluate on more rows, or use cross-validation (--cv 5) on the training table.",
+            "Collect more rows." if report.folds else f"Evaluate on more rows, or {_CROSS_VALIDATION}",
         )
 
 
@@ -213,8 +212,7 @@ def _rows_of(count: int) -> str:
 
 def _inputs(report: Report) -> Iterator[Finding]:
     scaler, count = report.model.fitted_.x_seen, len(report.evaluation)
-    inputs = [column for column in report.columns if column.role == "input"]
-    constant = [column.name for column, variance in zip(inputs, scaler.var_, strict=True) if variance == 0]
+    constant = [name for name, variance in zip(report.about["inputs"], scaler.var_, strict=True) if variance == 0]
     if constant:
         yield Finding(
             "warn",

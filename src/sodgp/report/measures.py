@@ -15,7 +15,7 @@ from sodgp.plots.inputs import subset_inputs
 from sodgp.system.arrays import FloatArray
 
 _REPEATS = 3
-# Rows that a permutation importance may predict in all.
+# Rows that a permutation importance predicts at most.
 _IMPORTANCE_ROWS = 20_000
 
 
@@ -50,15 +50,12 @@ class Importance:
 def outside_training(model: DeepGPRegressor, X: FloatArray) -> NDArray[np.bool_]:
     """Rows, [N], in which an input lies more than one standard deviation beyond the whole subset (or inducing inputs).
 
-    A model file does not hold the training rows, so their range is not known; the subset spreads over it. A column that
-    was constant in training may not change at all.
+    The subset stands for the training rows, which a model file does not hold. A constant column may not change at all.
     """
     anchors = subset_inputs(model)
-    margin = np.where(model.fitted_.x_seen.var_ > 0, model.fitted_.x_seen.scale_, 0.0)
-    tiny = 1e-9 * (1.0 + np.abs(model.fitted_.x_seen.mean_))
-    low, high = anchors.min(0) - margin - tiny, anchors.max(0) + margin + tiny
-    beyond = np.less(X, low) | np.greater(X, high)
-    return np.asarray(beyond.any(1))
+    seen = model.fitted_.x_seen
+    margin = np.where(seen.var_ > 0, seen.scale_, 0.0) + 1e-9 * (1.0 + np.abs(seen.mean_))
+    return np.asarray(((anchors.min(0) - margin > X) | (anchors.max(0) + margin < X)).any(1))
 
 
 def columns_of(model: DeepGPRegressor, rows: FloatArray, found: Evaluation) -> list[Column]:
@@ -92,14 +89,12 @@ def importance_of(model: DeepGPRegressor, X: Any, y: FloatArray, random_state: i
     found = permutation_importance(
         model, take(X, chosen), y[chosen], scoring=errors, n_repeats=_REPEATS, random_state=random_state
     )
-    mean, std = (
-        np.stack([found[key][what] for key in keys], axis=1) for what in ("importances_mean", "importances_std")
-    )
-    return Importance(mean, std)
+    moments = ("importances_mean", "importances_std")
+    return Importance(*(np.stack([found[key][moment] for key in keys], axis=1) for moment in moments))
 
 
 def shared_rows(model: DeepGPRegressor, rows: FloatArray) -> tuple[int, int]:
-    """How many rows of the subset, or of all members' subsets, are among these rows, and how many it has."""
+    """How many rows of the subset (of all members) are among these rows, and how many it has."""
     if not model.inference_.uses_subset:
         return 0, 0
     scaler = model.fitted_.x_scaler

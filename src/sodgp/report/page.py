@@ -106,7 +106,7 @@ def _scores(report: Report) -> _Table:
 
 def _worst(report: Report, target: int) -> _Table:
     found = report.evaluation
-    inputs = [column.name for column in report.columns if column.role == "input"]
+    inputs = report.about["inputs"]
     order = np.argsort(-report.importance.mean[:, target], kind="stable")[:_MOST_INPUTS]
     header = ["row", "observed", "predicted", "90 % interval", "residual / std", ""]
     spread = float(found.y[:, target].std())
