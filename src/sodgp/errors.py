@@ -152,7 +152,7 @@ class GradientError(NumericalError):
 
 
 class SamplerDivergedError(NumericalError):
-    """A sampler left every sane region, with its own step size and with smaller ones.
+    """A sampler diverged, with its own step size and with smaller ones.
 
     Examples
     --------
