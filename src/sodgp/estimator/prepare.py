@@ -24,8 +24,7 @@ from sodgp.layers.floors import NOISE_FLOOR
 from sodgp.layers.means import linear_weights, zero_weights
 from sodgp.likelihoods.contract import LikelihoodOptions
 from sodgp.model.architecture import Architecture
-from sodgp.system.arrays import FloatArray
-from sodgp.system.validation import check_fit_data, check_noise_variance
+from sodgp.system.validation import FloatArray, check_fit_data, check_noise_variance
 from sodgp.training.checkpoint.journal import Plan
 from sodgp.training.held_out import HeldOut
 from sodgp.training.restart.warm import Start, kept_directions

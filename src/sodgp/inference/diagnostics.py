@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from sodgp.system.arrays import FloatArray
+from sodgp.system.validation import FloatArray
 
 __all__ = ["SamplerDiagnostics", "effective_sample_size", "r_hat"]
 

@@ -14,9 +14,9 @@ from sodgp.inference.contract import Inference
 from sodgp.inference.diagnostics import SamplerDiagnostics, over_chains
 from sodgp.inference.sampler import SamplerInfo
 from sodgp.linalg.cholesky import Climbs, counting
-from sodgp.system.arrays import FloatArray
 from sodgp.system.container import Record
 from sodgp.system.interrupts import deferred_interrupt
+from sodgp.system.validation import FloatArray
 from sodgp.training.checkpoint.journal import CheckpointJournal
 from sodgp.training.history import Callback, History
 from sodgp.training.loop import train
