@@ -28,8 +28,8 @@ def load(name: str, data_dir: str | os.PathLike[str] | None = None) -> DataSet:
 
     It is searched for in `data_dir`, in the folder named by the environment variable ``SODGP_DATA``, and in the user's
     cache, as ``NAME.csv.gz`` (``year``: ``YearPredictionMSD.txt`` or UCI's ``yearpredictionmsd.zip``); if it is in
-    none, it is downloaded from UCI into the cache. Every time the table's checksum is verified; for ``year`` the numbers of
-    rows and columns and that all values are finite.
+    none, it is downloaded from UCI into the cache. Every time the table's checksum is verified; for ``year`` the shape
+    and that all values are finite.
 
     Parameters
     ----------

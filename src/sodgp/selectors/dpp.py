@@ -134,14 +134,7 @@ def log_elementary(log_values: np.ndarray, size: int) -> np.ndarray:
 
 
 @torch.no_grad()
-def swap_chain(
-    X: Rows,
-    kernel: Kernel,
-    start: Chosen,
-    n_steps: int,
-    jitter: float,
-    generator: Generator,
-) -> Chosen:
+def swap_chain(X: Rows, kernel: Kernel, start: Chosen, n_steps: int, jitter: float, generator: Generator) -> Chosen:
     """The last state of a Metropolis chain over subsets that swaps one row at a time and leaves the k-DPP invariant.
 
     A step proposes to replace a random member by a random row, and accepts with the ratio of the determinants (of

@@ -81,11 +81,7 @@ class Leverage:
 
     @torch.no_grad()
     def scores(
-        self,
-        X: Rows,
-        kernel: Kernel | None = None,
-        ridge: float | None = None,
-        generator: Generator | None = None,
+        self, X: Rows, kernel: Kernel | None = None, ridge: float | None = None, generator: Generator | None = None
     ) -> Float[Tensor, " N"]:
         """Ridge leverage score of every row, by default with ``noise_variance`` as ridge.
 

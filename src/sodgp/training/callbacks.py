@@ -105,10 +105,7 @@ class TensorBoard:
 
     It needs the package ``tensorboard``: ``pip install sodgp[tensorboard]``.
 
-    Parameters
-    ----------
-    log_dir : path
-        A folder for this fit.
+    Each fit needs its own folder `log_dir`.
 
     Examples
     --------
@@ -144,12 +141,7 @@ class MLflow:
     It needs the package ``mlflow``: ``pip install sodgp[mlflow]``. An active run is used and left open; else one is
     started, and ended with training. A fit that is resumed from a checkpoint continues its run.
 
-    Parameters
-    ----------
-    run_name, tracking_uri : str, optional
-        As in MLflow.
-    params : dict, optional
-        Logged once, such as ``model.get_params()``.
+    The names are MLflow's; `params`, such as ``model.get_params()``, are logged once.
 
     Examples
     --------

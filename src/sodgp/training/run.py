@@ -217,11 +217,7 @@ class _Run:
         if _is_to_be_recorded(model, settings):
             step.record(self.generators)
         return fit_by_sampling(
-            step,
-            self.inference,
-            callbacks=settings.callbacks,
-            journal=self.journal,
-            max_seconds=settings.max_seconds,
+            step, self.inference, callbacks=settings.callbacks, journal=self.journal, max_seconds=settings.max_seconds
         )
 
     def results(self, histories: Sequence[History], diagnostics: SamplerDiagnostics | None = None) -> list[FitResult]:

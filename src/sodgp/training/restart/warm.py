@@ -34,14 +34,7 @@ class Start(NamedTuple):
 
 @torch.no_grad()
 def warm(
-    model: DeepGP,
-    start: Start,
-    inference: Inference,
-    data: TrainingSet,
-    *,
-    batch_rows: int,
-    n_samples: int,
-    seed: int,
+    model: DeepGP, start: Start, inference: Inference, data: TrainingSet, *, batch_rows: int, n_samples: int, seed: int
 ) -> DeepGP:
     """Give a new model, as built for `data` without replicates, the parameters of a trained one, and return it.
 
@@ -56,13 +49,7 @@ def warm(
     _copy_parameters(old, model, with_q=not inference.uses_subset)
     if inference.uses_subset:
         score = partial(
-            bound_of,
-            inference=inference,
-            data=data,
-            chosen=None,
-            batch_rows=batch_rows,
-            n_samples=n_samples,
-            seed=seed,
+            bound_of, inference=inference, data=data, chosen=None, batch_rows=batch_rows, n_samples=n_samples, seed=seed
         )
         _carry(inference, old, start.subset, model, data, score)
     return model
