@@ -18,7 +18,7 @@ from sklearn.preprocessing import StandardScaler
 from benchmarks.paper.splits import Split
 from sodgp.errors import NumericalError
 from sodgp.predictive.mixture import GaussianMixture
-from sodgp.system.arrays import FloatArray
+from sodgp.system.validation import FloatArray
 
 # Takes the iteration, and how many there are. A fit that is resumed does not begin with the first.
 Report = Callable[[int, int], None]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from sodgp.data import DataSet, paper_split
-from sodgp.system.arrays import FloatArray
+from sodgp.system.validation import FloatArray
 
 
 @dataclass(frozen=True, eq=False)

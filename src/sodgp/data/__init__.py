@@ -26,23 +26,18 @@ __all__ = [
 def load(name: str, data_dir: str | os.PathLike[str] | None = None) -> DataSet:
     """Load a benchmark set in its original units and row order.
 
-    It is looked for in `data_dir`, in the folder that the environment variable ``SODGP_DATA`` names, and in the user's
-    cache, as ``NAME.csv.gz`` (``year``: ``YearPredictionMSD.txt`` or UCI's ``yearpredictionmsd.zip``); if none has
-    it, it is downloaded from UCI into the cache. The checksum of the table is verified every time; of ``year`` the
-    rows, columns and finiteness.
+    It is searched for in `data_dir`, in the folder named by the environment variable ``SODGP_DATA``, and in the user's
+    cache, as ``NAME.csv.gz`` (``year``: ``YearPredictionMSD.txt`` or UCI's ``yearpredictionmsd.zip``); if it is in
+    none, it is downloaded from UCI into the cache. Every time the table's checksum is verified; for ``year`` the shape
+    and that all values are finite.
 
     Parameters
     ----------
     name : str
-        One of `names`. ``boston_authors`` is the damaged file that the published Boston numbers rest on; compare with
-        the paper on that one only.
+        One of `names`. ``boston_authors`` is the damaged file that gave the published Boston numbers; compare with the
+        paper on that one only.
     data_dir : path or None
         Folder to look in first.
-
-    Returns
-    -------
-    DataSet
-        `X` of shape [N, D] and `y` of shape [N], float64.
 
     Raises
     ------

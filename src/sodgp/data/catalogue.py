@@ -1,7 +1,7 @@
-"""The benchmark sets that sodgp knows: their columns, their checksums and where they come from.
+"""The known benchmark sets: their columns, their checksums and their sources.
 
-The checksum of a set is that of its canonical table (see `sodgp.data.canonical_csv`), so it holds for a file from the
-user, for one made out of a UCI archive, and for any level of gzip compression alike.
+The checksum of a set is that of its canonical table (see `sodgp.data.canonical_csv`), which is the same for a file from
+the user, for one made from a UCI archive, and for any level of gzip compression.
 """
 
 from __future__ import annotations
@@ -13,23 +13,16 @@ from pathlib import Path
 
 from sodgp.data import convert
 from sodgp.errors import ConfigurationError
-from sodgp.system.arrays import FloatArray
+from sodgp.system.validation import FloatArray
 
 _UCI = "https://archive.ics.uci.edu/static/public"
 
 
 @dataclass(frozen=True)
 class Source:
-    """Where a set can be downloaded, and how its archive becomes a table.
+    """An archive to download, and the function that reads it as a table [N, D + 1] with the target last.
 
-    Attributes
-    ----------
-    url : str
-        Of the archive.
-    convert : callable, Path -> ndarray of float64, shape [N, D + 1]
-        Reads the archive; the target is the last column.
-    packages : tuple of str
-        Optional packages that `convert` imports.
+    `packages` are the optional packages that the function imports.
     """
 
     url: str
@@ -39,21 +32,10 @@ class Source:
 
 @dataclass(frozen=True)
 class Entry:
-    """One set of the catalogue.
+    """One set of the catalogue; the target is the last of its `columns`.
 
-    Attributes
-    ----------
-    name : str
-    columns : tuple of str, length D + 1
-        Column names, the target's last.
-    rows : int
-        Number of rows, N.
-    sha256_csv : str or None
-        Checksum of the canonical table; ``None`` where only rows, columns and finiteness can be checked.
-    source : Source or None
-        ``None`` where nobody offers the set for download.
-    no_source : str
-        Why there is no download, for the message.
+    `sha256_csv`, the checksum of the canonical table, is None if only shape and finiteness can be checked. A set that
+    nobody offers for download has no `source`, and `no_source` says why.
     """
 
     name: str

@@ -1,7 +1,7 @@
-"""From the archives that UCI publishes to one numeric table with the target in the last column.
+"""Converts the archives that UCI publishes to numeric tables with the target in the last column.
 
-One function a file format. Each takes the path of the zip archive and gives back a float64 table, shape [N, D + 1],
-in the row order of the original; none of them rounds, scales or drops a row of data.
+Each function takes the path of a zip archive and returns a float64 table, shape [N, D + 1], in the original row order;
+none of them rounds, scales or drops a row of data.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import IO
 import numpy as np
 
 from sodgp.errors import InputError
-from sodgp.system.arrays import FloatArray
+from sodgp.system.validation import FloatArray
 
 YEAR_MEMBER = "YearPredictionMSD.txt"
 
@@ -34,12 +34,7 @@ def require(packages: Iterable[str], purpose: str) -> None:
 def read_numbers(lines: IO[str], *, delimiter: str | None, skip_rows: int, what: str) -> FloatArray:
     """Read a rectangular block of numbers; without rows after the header its shape is ``[0, 0]`` or ``[0, 1]``.
 
-    `delimiter=None` is any white space; `what` names the file in messages.
-
-    Raises
-    ------
-    InputError
-        A cell is not a number, rows differ in length, or the bytes are not text.
+    `delimiter=None` is any white space. InputError, in which `what` names the file, for anything else than numbers.
     """
     try:
         with warnings.catch_warnings():

@@ -1,4 +1,4 @@
-"""What every loader and generator returns: inputs, target and their names."""
+"""A data set, as every loader and generator returns it: inputs, target and their names."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sodgp.system.arrays import FloatArray
+from sodgp.system.validation import FloatArray
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -16,15 +16,9 @@ class DataSet:
     Attributes
     ----------
     name : str
-        Name under which the set was loaded or generated.
-    X : ndarray of float64, shape [N, D]
-        Inputs.
-    y : ndarray of float64, shape [N]
-        Target.
+    X, y : ndarray of float64, shapes [N, D] and [N]
     feature_names : tuple of str, length D
-        Names of the columns of `X`.
     target_name : str
-        Name of the target.
 
     Examples
     --------
@@ -42,7 +36,7 @@ class DataSet:
 
     @classmethod
     def from_table(cls, name: str, columns: tuple[str, ...], table: FloatArray) -> DataSet:
-        """The set of a table [N, D + 1] whose last column is the target."""
+        """A data set from a table [N, D + 1] whose last column is the target."""
         X = np.ascontiguousarray(table[:, :-1])
         y = np.ascontiguousarray(table[:, -1])
         return cls(name, X, y, columns[:-1], columns[-1])

@@ -1,8 +1,7 @@
 """Downloads that can be interrupted: a `.part` file that is resumed, a checksum, and a rename at the very end.
 
 Nothing appears under the final name before its contents were checked. A part file stays after a broken connection, so
-that the next call goes on where this one stopped, and goes away when its contents turn out to be wrong. Two processes
-at once have a part each.
+that the next call resumes it, and is removed if its contents are wrong. Two processes at once have separate part files.
 """
 
 from __future__ import annotations
@@ -23,8 +22,8 @@ from sodgp.data.convert import require
 from sodgp.data.dataset import DataSet
 from sodgp.data.local import ENVIRONMENT_VARIABLE, cache_dir, canonical_csv, check_shape, checked_table
 from sodgp.errors import InputError, SodgpError
-from sodgp.system.arrays import FloatArray
 from sodgp.system.files import alone_in, write_bytes_whole
+from sodgp.system.validation import FloatArray
 
 
 class DataUnavailableError(SodgpError, OSError):
@@ -47,18 +46,13 @@ class _InterruptedError(Exception):
 def obtain(entry: Entry, folder: Path) -> DataSet:
     """Download a set, check it, and keep it in a folder, which is made if it does not exist.
 
-    Raises
-    ------
-    DataUnavailableError
-        There is no download, no network, no such file on the server; or the file is cut short or not the right one.
-    InputError
-        An optional package that reads the original file is not installed.
+    DataUnavailableError if that fails, InputError if an optional package that reads the original is not installed.
     """
     advice = _advice(entry)
     source = entry.source
     if source is None:
         raise DataUnavailableError(f"The set {entry.name!r} is not on offer for download: {entry.no_source}. {advice}")
-    # Before the download, which would be in vain.
+    # Before a download that would be useless.
     require(source.packages, f"Making the set {entry.name!r} out of UCI's file")
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -82,12 +76,12 @@ def _place_for_a_part(folder: Path) -> Iterator[Path]:
         if is_alone:
             yield folder
             return
-        with tempfile.TemporaryDirectory(prefix=".download-", dir=folder) as own:
-            yield Path(own)
+        with tempfile.TemporaryDirectory(prefix=".download-", dir=folder) as temporary:
+            yield Path(temporary)
 
 
 def _fetched(entry: Entry, source: Source, folder: Path, part: Path) -> FloatArray:
-    """Bring the file, check it, and keep it under its own name; wrong contents are removed."""
+    """Download the file, check it, and keep it under its final name; wrong contents are removed."""
     transfer(source.url, part)
     try:
         table = source.convert(part)
@@ -106,16 +100,11 @@ def _fetched(entry: Entry, source: Source, folder: Path, part: Path) -> FloatArr
 
 
 def transfer(url: str, part: Path, *, attempts: int = 3, timeout: float = 30.0) -> None:
-    """Bring a file over HTTP, and resume where an earlier call was cut short.
+    """Download a file over HTTP, and resume it where an earlier call was cut short.
 
-    The bytes in `part` are kept and the rest is asked for with a Range header; a server that does not know Range sends
-    all, and the file is begun again. After `timeout` seconds without an answer a connection counts as broken.
-
-    Raises
-    ------
-    DataUnavailableError
-        The server cannot be reached or refuses, or the file is still not whole after all attempts (what arrived
-        stays in `part`).
+    The bytes in `part` are kept and the rest is requested with a Range header; a server that does not support it sends
+    everything, and the file is begun again. After `timeout` seconds without an answer a connection counts as broken.
+    DataUnavailableError if the server cannot be reached, refuses, or no attempt completes the file (`part` is kept).
     """
     problem = ""
     for _ in range(attempts):
@@ -127,7 +116,7 @@ def transfer(url: str, part: Path, *, attempts: int = 3, timeout: float = 30.0) 
             return
     raise DataUnavailableError(
         f"The transfer from {url} was cut short in {attempts} attempts ({problem}). "
-        "What arrived is kept: load the set again and the transfer goes on from there."
+        "What arrived is kept: load the set again to resume the transfer."
     )
 
 
@@ -139,7 +128,7 @@ def _transfer_once(url: str, part: Path, timeout: float) -> None:
     except urllib.error.HTTPError as error:
         error.close()
         if error.code == http.HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE and have:
-            # The part file is no beginning of what the server has now.
+            # The part file is not the beginning of the server's present file.
             part.unlink()
             raise _InterruptedError("the file on the server has changed") from error
         raise DataUnavailableError(f"The server answered {error.code} {error.reason} for {url}.") from error

@@ -18,7 +18,7 @@ from sodgp.data import convert
 from sodgp.data.catalogue import Entry, find
 from sodgp.data.dataset import DataSet
 from sodgp.errors import InputError
-from sodgp.system.arrays import FloatArray
+from sodgp.system.validation import FloatArray
 
 ENVIRONMENT_VARIABLE = "SODGP_DATA"
 _PIECE = 2**20
@@ -26,27 +26,10 @@ _MAX_PIECES = 1024
 
 
 def canonical_csv(columns: Sequence[str], table: ArrayLike) -> bytes:
-    r"""Write a numeric table in the one form that the checksums of the catalogue refer to.
+    r"""A numeric table [N, D + 1] as a file in the form that the checksums of the catalogue refer to.
 
     UTF-8, commas, LF, one header row; each number is the shortest text that gives back the same float64, whole numbers
-    without a decimal point.
-
-    Parameters
-    ----------
-    columns : sequence of str, length D + 1
-        Header row.
-    table : array-like of float, shape [N, D + 1]
-        Values.
-
-    Returns
-    -------
-    bytes
-        The whole file.
-
-    Raises
-    ------
-    InputError
-        `table` does not have one column for each name.
+    without a decimal point. InputError unless there is one column for each name.
 
     Examples
     --------
@@ -92,9 +75,8 @@ def lose_tens_digit(table: FloatArray, columns: Sequence[str]) -> FloatArray:
     """A copy of the Boston table, damaged as the file of the paper's authors is.
 
     A fixed-width reader guessed the column edges from the first 100 rows and so lost the tens digit of every value of
-    at least 10 in ``crim``, ``dis`` and ``rad``: 13.5222 became 3.5222, 24 became 4. The same reader rounded the five
-    decimals of ``crim`` twice, so that 111 values are off in their last bits. For comparison with the published numbers
-    only.
+    at least 10 in ``crim``, ``dis`` and ``rad``: 13.5222 became 3.5222, 24 became 4. It also rounded the five decimals
+    of ``crim`` twice, so that 111 values differ in their last bits. For comparison with the published numbers only.
     """
     damaged = table.copy()
     for name in ("crim", "dis", "rad"):
@@ -127,7 +109,7 @@ def cache_dir() -> Path:
 
 
 def load_from(folder: Path, entry: Entry) -> DataSet | None:
-    """The set, if the folder holds it; InputError if a file of its name is damaged or another set."""
+    """The set, if it is in the folder; InputError if a file of its name is damaged or another set."""
     for path in (folder / file for file in entry.files):
         if path.is_file():
             return DataSet.from_table(entry.name, entry.columns, _read(path, entry))

@@ -14,24 +14,10 @@ def paper_split(n: int, split: int, fraction: float = 0.9) -> tuple[NDArray[np.i
     ``arange(n)`` is shuffled by NumPy's legacy generator with the split's number as its seed; the first
     ``int(fraction * n)`` rows train, the others test.
 
-    Parameters
-    ----------
-    n : int
-        Number of rows, N.
-    split : int
-        Number of the split, counted from 0; also the seed.
-    fraction : float
-        Part of the rows that trains.
-
-    Returns
-    -------
-    train, test : ndarray of int64, shapes [int(fraction * N)] and [the rest]
-        In shuffled order.
-
     Raises
     ------
     ConfigurationError
-        A part would be empty, or `split` is not a seed that the legacy generator takes.
+        A part would be empty, or `split` is not a seed that the legacy generator accepts.
 
     Examples
     --------

@@ -19,16 +19,11 @@ def step(n: int = 40, noise: float = 0.1, random_state: int | None = 0) -> DataS
     Parameters
     ----------
     n : int
-        Number of rows, N, evenly spaced on [-1, 1].
+        Number of rows, N, evenly spaced on [-1, 1]; at least 2.
     noise : float
         Standard deviation of the observation noise.
     random_state : int or None
         Seed of the noise; ``None`` gives fresh noise at every call.
-
-    Raises
-    ------
-    ConfigurationError
-        Fewer than two rows, or a negative noise.
 
     Examples
     --------
@@ -50,9 +45,8 @@ def year_like(n: int = 515_345, d: int = 90, random_state: int | None = 0) -> Da
     """A made-up set with the shape, the target's mean and spread, and the uneven input scales of Year.
 
     The target depends on three directions h of the standardised inputs, in part linearly and in part not:
-    h_1 + sin(2 h_2) + tanh(3 h_1) h_3, plus noise that makes up two fifths of the variance. Filled in chunks, so that
-    little more than `X` itself is held in memory (371 MB at full size); a smaller `n` gives the first rows of a larger
-    one.
+    h_1 + sin(2 h_2) + tanh(3 h_1) h_3, plus noise that makes up two fifths of the variance. It is filled in chunks, and
+    needs little more memory than `X` (371 MB at full size); a smaller `n` gives the first rows of a larger one.
 
     Parameters
     ----------
@@ -63,16 +57,6 @@ def year_like(n: int = 515_345, d: int = 90, random_state: int | None = 0) -> Da
     random_state : int or None
         Seed; ``None`` gives another set at every call.
 
-    Returns
-    -------
-    DataSet
-        `X` of shape [N, D], `y` of shape [N]: mean about 1998.4, standard deviation about 10.9.
-
-    Raises
-    ------
-    ConfigurationError
-        No rows, or fewer than three inputs.
-
     Examples
     --------
     >>> from sodgp.data import year_like
@@ -81,7 +65,7 @@ def year_like(n: int = 515_345, d: int = 90, random_state: int | None = 0) -> Da
     """
     if n < 1 or d < 3:
         raise ConfigurationError(f"n={n} and d={d}: at least one row and three inputs are needed.")
-    # One stream each, so that neither n nor the size of a chunk changes the rows that all share.
+    # Separate streams, so that neither n nor the size of a chunk changes the first rows.
     function, inputs, noise = np.random.default_rng(random_state).spawn(3)
     directions, _ = np.linalg.qr(function.standard_normal((d, 3)))
     scales = np.geomspace(1.0, 1e3, d)

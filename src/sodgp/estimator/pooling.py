@@ -18,7 +18,7 @@ import numpy as np
 
 from sodgp.errors import NumericalError
 from sodgp.predictive.mixture import GaussianMixture
-from sodgp.system.arrays import FloatArray
+from sodgp.system.validation import FloatArray
 
 __all__ = ["pooled_covariance", "pooled_draws", "pooled_mean", "pooled_mixture", "pooled_std"]
 

@@ -23,8 +23,7 @@ from sodgp.inference.contract import Inference, Subset, TrainingSet, rest_of
 from sodgp.layers.prior import NOISE_FLOOR
 from sodgp.likelihoods.contract import LikelihoodOptions
 from sodgp.model.architecture import Architecture, linear_weights, zero_weights
-from sodgp.system.arrays import FloatArray
-from sodgp.system.validation import check_fit_data, check_noise_variance
+from sodgp.system.validation import FloatArray, check_fit_data, check_noise_variance
 from sodgp.training.checkpoint.journal import Plan
 from sodgp.training.held_out import HeldOut
 from sodgp.training.restart.warm import Start, kept_directions

@@ -21,8 +21,7 @@ from sodgp.estimator.predict import (
     sample_functions,
 )
 from sodgp.predictive.mixture import GaussianMixture
-from sodgp.system.arrays import FloatArray
-from sodgp.system.validation import check_integer, check_predict_data, seed_from
+from sodgp.system.validation import FloatArray, check_integer, check_predict_data, seed_from
 
 __all__ = ["DeepGPRegressor"]
 

@@ -18,7 +18,7 @@ from sodgp.estimator.prepare import target_names_in
 from sodgp.estimator.regressor import DeepGPRegressor
 from sodgp.predictive.density import tail_probability
 from sodgp.predictive.mixture import GaussianMixture
-from sodgp.system.arrays import FloatArray, without_tensors
+from sodgp.system.validation import FloatArray, without_tensors
 
 __all__ = ["Evaluation", "Score", "evaluate", "joined", "observed"]
 

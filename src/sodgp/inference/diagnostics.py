@@ -16,7 +16,7 @@ from statistics import NormalDist
 
 import numpy as np
 
-from sodgp.system.arrays import FloatArray
+from sodgp.system.validation import FloatArray
 
 __all__ = ["SamplerDiagnostics", "effective_sample_size", "r_hat"]
 

@@ -9,7 +9,7 @@ from scipy.stats import binom
 
 from sodgp.evaluation.scores import Evaluation
 from sodgp.plots.style import ALARM, BAND_Y, GREY, MEAN, SKY, axes_or_current, plain, tidy
-from sodgp.system.arrays import FloatArray
+from sodgp.system.validation import FloatArray
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -11,7 +11,7 @@ from sodgp.errors import InputError
 from sodgp.estimator.describe import n_training_rows, target_names
 from sodgp.plots.inputs import line_name, subset_inputs, subset_labels, with_names
 from sodgp.plots.style import ALARM, BAND_F, BAND_Y, DRAW, MEAN, axes_or_current, tidy, with_unit
-from sodgp.system.arrays import FloatArray
+from sodgp.system.validation import FloatArray
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

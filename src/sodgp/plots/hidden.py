@@ -12,8 +12,7 @@ from sodgp.estimator.describe import feature_names
 from sodgp.estimator.predict import PredictionOptions, hidden_rows
 from sodgp.plots.inputs import line_name, with_names
 from sodgp.plots.style import DRAW, MEAN, POINT, axes_or_current, tidy, with_unit
-from sodgp.system.arrays import FloatArray
-from sodgp.system.validation import check_predict_data
+from sodgp.system.validation import FloatArray, check_predict_data
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -13,8 +13,7 @@ from sodgp.errors import InputError
 from sodgp.estimator.describe import feature_names
 from sodgp.layers.inducing import InducingLayer
 from sodgp.plots.style import ALARM, GREY, POINT, axes_or_current, dots, plain, tidy
-from sodgp.system.arrays import FloatArray
-from sodgp.system.validation import check_predict_data
+from sodgp.system.validation import FloatArray, check_predict_data
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

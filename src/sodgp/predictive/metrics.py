@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from sodgp.errors import InputError
 from sodgp.predictive.density import tail_probability
 from sodgp.predictive.mixture import GaussianMixture
-from sodgp.system.arrays import Numbers, to_array
+from sodgp.system.validation import Numbers, to_array
 
 __all__ = ["coverage", "crps", "nlpp", "pit", "rmse", "scores"]
 

@@ -17,7 +17,7 @@ from torch import Tensor
 from sodgp.errors import InputError
 from sodgp.predictive import density as mixtures
 from sodgp.predictive.outliers import Outliers
-from sodgp.system.arrays import FloatArray, Numbers, refuse_entries, to_array, to_numpy, to_tensor
+from sodgp.system.validation import FloatArray, Numbers, refuse_entries, to_array, to_numpy, to_tensor
 
 CellFunction = Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]
 

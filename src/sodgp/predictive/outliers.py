@@ -13,7 +13,7 @@ import torch
 from jaxtyping import Float, Int64
 from torch import Tensor
 
-from sodgp.system.arrays import FloatArray, to_numpy
+from sodgp.system.validation import FloatArray, to_numpy
 
 OUTLIER_SCALE = 10.0
 """Standard deviation of an outlier, relative to that of any other observation."""

@@ -24,9 +24,9 @@ from sodgp.evaluation.scores import Evaluation, Score, evaluate, joined, observe
 from sodgp.likelihoods.known_noise import KnownNoise
 from sodgp.report.findings import Finding, find
 from sodgp.report.measures import Column, Importance, columns_of, importance_of, outside_training, shared_rows, take
-from sodgp.system.arrays import FloatArray
 from sodgp.system.files import write_text_whole
 from sodgp.system.interrupts import only_whole
+from sodgp.system.validation import FloatArray
 from sodgp.training.callbacks import EarlyStopping
 from sodgp.training.history import Callback
 

@@ -12,7 +12,7 @@ from sodgp.estimator.describe import feature_names, models_of
 from sodgp.estimator.regressor import DeepGPRegressor
 from sodgp.evaluation.scores import Evaluation
 from sodgp.plots.inputs import subset_inputs
-from sodgp.system.arrays import FloatArray
+from sodgp.system.validation import FloatArray
 
 _REPEATS = 3
 # Rows that a permutation importance predicts at most.

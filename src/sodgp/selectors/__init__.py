@@ -41,21 +41,12 @@ __all__ = [
 
 
 def get_selector(name_or_object: str | Selector) -> Selector:
-    """Return the selector of that name with its default options, or the object itself.
-
-    Parameters
-    ----------
-    name_or_object : str or Selector
-        A key of ``SELECTORS``, or any object with the method ``select``.
-
-    Returns
-    -------
-    Selector
+    """The selector of that name in ``SELECTORS`` with its default options, or the object itself.
 
     Raises
     ------
     ConfigurationError
-        The name is unknown (the message lists the known ones), or the object is not a selector.
+        The name is unknown (the message lists the known ones), or the object has no method ``select``.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""How many rows the subset needs: greedy growth until the kernel has little left to say."""
+"""How many rows the subset needs: greedy growth until little variance is left."""
 
 from __future__ import annotations
 
@@ -17,21 +17,12 @@ __all__ = ["Auto", "AutoSize"]
 logger = logging.getLogger("sodgp")
 
 _NUMBER_BYTES = 8
-# Arrays of T x M x B numbers that a layer keeps for its gradient: K_SB, A, and what the kernel needs of the distances.
+# Arrays of T x M x B numbers that a layer stores for its gradient: K_SB, A, and the kernel's distances.
 _ARRAYS_A_LAYER = 4
 
 
 class AutoSize(NamedTuple):
-    """A number of rows, and why.
-
-    Attributes
-    ----------
-    size : int
-        Rows M.
-    reason : str
-        One sentence for the log.
-    trace : float
-        Trace of K - K_NS K_SS^-1 K_SN that the greedy subset of that size leaves.
+    """A number of rows M, the reason as a sentence for the log, and the trace of K - K_NS K_SS^-1 K_SN that it leaves.
 
     Examples
     --------
@@ -49,15 +40,11 @@ class Auto:
     """The rule behind ``subset_size="auto"``; ``subset_size=Auto(fraction=0.1)`` changes its options.
 
     Rows are added by greatest conditional variance until the trace of K - K_NS K_SS^-1 K_SN is below ``fraction`` times
-    the noise variance times N: the term by which a sparse bound then falls short is about half of that fraction of a
-    nat for every row. K is the kernel before training, a unit-variance RBF with lengthscale sqrt(D) on the standardised
-    inputs, so the rule is a guess; training may find that fewer or more rows would do. Only the number is used, the
-    rows themselves are chosen by `subset`.
+    the noise variance times N; a sparse bound is then too low by about half that fraction of a nat for every row. K is
+    the kernel before training, a unit-variance RBF with lengthscale sqrt(D) on the standardised inputs, so the rule is
+    a guess: the trained kernel may need fewer or more rows. Only the number is used, `subset` chooses the rows.
 
-    Cost: that of `sodgp.selectors.GreedyVariance`, O(N M^2) time and O(N M) memory.
-
-    Reference: D. R. Burt, C. E. Rasmussen and M. van der Wilk (2020), Convergence of sparse variational inference in
-    Gaussian processes regression.
+    Cost and reference are those of `sodgp.selectors.GreedyVariance`.
 
     Parameters
     ----------
@@ -68,11 +55,6 @@ class Auto:
     max_bytes : float
         Limit of the memory of a training step, 4 arrays of T x M x B numbers a layer, and of the N x M numbers of the
         greedy growth.
-
-    Raises
-    ------
-    ConfigurationError
-        An option is not positive, or the smallest size is above the largest.
 
     Examples
     --------
@@ -96,7 +78,7 @@ class Auto:
             raise ConfigurationError(f"Auto: min_size={self.min_size} is above max_size={self.max_size}.")
 
     def limits(self, n_rows: int, batch_size: int, n_samples: int, n_layers: int) -> dict[str, int]:
-        """Largest M by each limit, named as in the log; of the `batch_size` rows of a step the subset is a part."""
+        """Largest M by each limit, named as in the log; the `batch_size` rows of a step include the subset."""
         a_row = _NUMBER_BYTES * _ARRAYS_A_LAYER * n_samples * min(batch_size, n_rows) * n_layers
         return {
             "max_size": self.max_size,

@@ -1,7 +1,7 @@
-"""The contract of a subset selector, and what the selectors share.
+"""The contract of a subset selector, and the code that the selectors share.
 
-A selector picks the rows of the training data that become the subset S. It is a small frozen dataclass that holds its
-options, keeps no state, and takes every random number from the generator that it is given.
+A selector picks the rows of the training data that become the subset S. It is a small frozen dataclass of its options,
+without state, and takes every random number from the generator that it is given.
 """
 
 from __future__ import annotations
@@ -39,25 +39,18 @@ class Selector(Protocol):
     """
 
     def select(self, X: Rows, y: Targets | None, size: int, kernel: Kernel | None, generator: Generator) -> Chosen:
-        """Pick ``size`` different rows of ``X``.
+        """Pick ``size`` different rows of ``X``; their numbers, on its device.
 
         Parameters
         ----------
-        X : Tensor, shape [N, D]
-            Standardised inputs, float64.
-        y : Tensor, shape [N, P], or None
-            Standardised targets; a selector may ignore them.
+        X, y : Tensor, shape [N, D] and [N, P]
+            Standardised, float64. A selector may ignore the targets, which may be None.
         size : int
             Rows wanted, M. With ``size >= N`` the answer is every row in its own order.
         kernel : gpytorch.kernels.Kernel or None
             Kernel over the rows of ``X``; None: a unit-variance RBF with lengthscale sqrt(D). A selector may ignore it.
         generator : torch.Generator
             On the CPU; the only source of randomness.
-
-        Returns
-        -------
-        Tensor, shape [min(size, N)], int64
-            Distinct row numbers on the device of ``X``; the same for the same seed.
 
         Raises
         ------
@@ -77,27 +70,9 @@ def select_each(
     kernels: Sequence[Kernel | None] | None,
     generators: Sequence[Generator],
 ) -> Int64[Tensor, "R M"]:
-    """Select a subset for each of R replicates; each gets the rows that it would get alone.
+    """Select `size` rows for each of R replicates; each gets the rows that it would get alone.
 
-    Parameters
-    ----------
-    selector : Selector
-    X : Tensor, shape [R, N, D]
-    y : Tensor, shape [R, N, P], or None
-    size : int
-        Rows wanted per replicate.
-    kernels : sequence of R kernels (or None), or None
-        None stands for the default kernel everywhere.
-    generators : sequence of R torch.Generator
-
-    Returns
-    -------
-    Tensor, shape [R, min(size, N)], int64
-
-    Raises
-    ------
-    ConfigurationError
-        The numbers of kernels or generators differ from R.
+    `kernels` None, or None in it, is the default kernel; ConfigurationError unless there are R kernels and generators.
 
     Examples
     --------
@@ -134,6 +109,14 @@ def check_rows(X: Tensor) -> None:
     if not bool(torch.isfinite(X.sum())) and not bool(torch.isfinite(X).all()):
         row = int((~torch.isfinite(X)).any(1).nonzero()[0])
         raise InputError(f"Row {row} of X holds NaN or infinity; remove or impute such rows before selecting a subset.")
+
+
+def check_at_least(selector: Selector, minimum: int, *names: str) -> None:
+    """Raise ConfigurationError unless these options of a selector are at least `minimum`."""
+    for name in names:
+        value = getattr(selector, name)
+        if value < minimum:
+            raise ConfigurationError(f"{type(selector).__name__}: {name} is {value}; it must be at least {minimum}.")
 
 
 def all_rows(X: Rows) -> Int64[Tensor, " N"]:

@@ -14,7 +14,16 @@ from torch import Generator, Tensor
 from sodgp.errors import ConfigurationError
 from sodgp.kernels.dense import covariance, variance
 from sodgp.linalg.cholesky import Jitter, cholesky
-from sodgp.selectors.base import Chosen, Rows, Targets, all_rows, check_request, kernel_or_default, take_distinct
+from sodgp.selectors.base import (
+    Chosen,
+    Rows,
+    Targets,
+    all_rows,
+    check_at_least,
+    check_request,
+    kernel_or_default,
+    take_distinct,
+)
 from sodgp.selectors.greedy_variance import GreedyVariance
 
 _BLOCK = 256  # swaps proposed between two evaluations of the kernel and two fresh inverses
@@ -40,12 +49,7 @@ class DPP:
     n_steps : int
         Proposed swaps above that; zero leaves the greedy subset.
     jitter : float
-        Added to the diagonal of K, times its mean, so that rows which the kernel cannot tell apart do no harm.
-
-    Raises
-    ------
-    ConfigurationError
-        An option is negative, or ``jitter`` is not positive.
+        Added to the diagonal of K, times its mean, in case the kernel cannot tell rows apart.
 
     Examples
     --------
@@ -59,9 +63,7 @@ class DPP:
     jitter: float = 1e-8
 
     def __post_init__(self) -> None:
-        for name in ("exact_limit", "n_steps"):
-            if getattr(self, name) < 0:
-                raise ConfigurationError(f"DPP: {name} is {getattr(self, name)}; it must not be negative.")
+        check_at_least(self, 0, "exact_limit", "n_steps")
         if not self.jitter > 0.0:
             raise ConfigurationError(f"DPP: jitter is {self.jitter}; it must be positive.")
 
@@ -73,7 +75,7 @@ class DPP:
         if size >= N:
             return all_rows(X)
         kernel = kernel_or_default(kernel, X)
-        # Also keeps a kernel of zero variance alive.
+        # Positive also for a kernel of zero variance.
         jitter = max(self.jitter * float(variance(kernel, X).mean()), 1e-300)
         if self.exact_limit >= N:
             K = covariance(kernel, X, X).to(torch.float64)
@@ -91,8 +93,7 @@ class DPP:
 def sample_k_dpp(K: Float[Tensor, "N N"], size: int, jitter: float, generator: Generator) -> Chosen:
     """Draw S with probability det (K + jitter I)_SS / e_M, e_M the elementary symmetric polynomial of the eigenvalues.
 
-    First M eigenvectors are drawn, then M rows from the projection onto them, one after the other; they come back in
-    that order. Cost: O(N^3).
+    First M eigenvectors are drawn, then M rows from the projection onto them, in the order returned. Cost: O(N^3).
     """
     eigenvalues, eigenvectors = torch.linalg.eigh(K)
     uniform = torch.rand(K.shape[0] + size, dtype=torch.float64, generator=generator).numpy()
@@ -121,10 +122,9 @@ def sample_k_dpp(K: Float[Tensor, "N N"], size: int, jitter: float, generator: G
 
 
 def log_elementary(log_values: np.ndarray, size: int) -> np.ndarray:
-    """Logarithms of the elementary symmetric polynomials, shape [size + 1, N + 1].
+    """Logarithms of the elementary symmetric polynomials: entry [k, n] has degree k in the first n variables.
 
-    Entry [k, n] is that of degree k in the first n variables. In logarithms, since a product of a hundred eigenvalues
-    leaves the range of floating-point numbers.
+    In logarithms, since a product of a hundred eigenvalues leaves the range of floating-point numbers.
     """
     table = np.full((size + 1, log_values.size + 1), -np.inf)
     table[0] = 0.0
@@ -134,18 +134,11 @@ def log_elementary(log_values: np.ndarray, size: int) -> np.ndarray:
 
 
 @torch.no_grad()
-def swap_chain(
-    X: Rows,
-    kernel: Kernel,
-    start: Chosen,
-    n_steps: int,
-    jitter: float,
-    generator: Generator,
-) -> Chosen:
-    """End of a Metropolis chain over subsets that swaps one row at a time and leaves the k-DPP invariant.
+def swap_chain(X: Rows, kernel: Kernel, start: Chosen, n_steps: int, jitter: float, generator: Generator) -> Chosen:
+    """The last state of a Metropolis chain over subsets that swaps one row at a time and leaves the k-DPP invariant.
 
-    A step proposes to put a random row in the place of a random member, and accepts with the ratio of the determinants
-    (of K + jitter I); a row that repeats the values of another member is refused. Cost: O(M^2) a step.
+    A step proposes to replace a random member by a random row, and accepts with the ratio of the determinants (of
+    K + jitter I); a row that repeats the values of another member is refused. Cost: O(M^2) a step.
     """
     M = start.numel()
     members = start.clone()

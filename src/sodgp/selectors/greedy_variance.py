@@ -1,7 +1,4 @@
-"""Greedy conditional variance: the partial Cholesky factorisation with complete pivoting.
-
-Also home of :class:`PartialCholesky`, which the randomly pivoted variant shares.
-"""
+"""Greedy conditional variance: the partial Cholesky factorisation with complete pivoting."""
 
 from __future__ import annotations
 
@@ -13,7 +10,6 @@ from gpytorch.kernels import Kernel
 from jaxtyping import Float, Int64
 from torch import Generator, Tensor
 
-from sodgp.errors import ConfigurationError
 from sodgp.kernels.dense import covariance, variance
 from sodgp.linalg.cholesky import inverse_triangular
 from sodgp.selectors.base import (
@@ -21,6 +17,7 @@ from sodgp.selectors.base import (
     Rows,
     Targets,
     all_rows,
+    check_at_least,
     check_request,
     check_rows,
     kernel_or_default,
@@ -61,11 +58,6 @@ class GreedyVariance:
     pool_size : int
         Rows that are followed exactly between two updates of all rows; changes the time only.
 
-    Raises
-    ------
-    ConfigurationError
-        ``pool_size`` is less than one.
-
     Examples
     --------
     >>> X = torch.linspace(-1, 1, 50, dtype=torch.float64)[:, None]
@@ -76,8 +68,7 @@ class GreedyVariance:
     pool_size: int = 512
 
     def __post_init__(self) -> None:
-        if self.pool_size < 1:
-            raise ConfigurationError(f"GreedyVariance: pool_size is {self.pool_size}; it must be at least one.")
+        check_at_least(self, 1, "pool_size")
 
     def select(self, X: Rows, y: Targets | None, size: int, kernel: Kernel | None, generator: Generator) -> Chosen:
         """Pick ``size`` rows in greedy order; arguments and errors as in :class:`~sodgp.selectors.base.Selector`."""
@@ -155,15 +146,8 @@ class GreedyVariance:
 class PartialCholesky:
     """A growing factorisation K ~ G' G of the kernel matrix of all rows, by at most `size` pivot rows.
 
-    Cost: N (D + M) per pivot, in chunks of rows; O(N M) memory.
-
-    Attributes
-    ----------
-    residual : Tensor, shape [N]
-        Conditional variance of every row given the pivots; exactly zero at the pivots, and wherever it is below
-        ``tolerance``.
-    tolerance : float
-        Rounding level of ``residual``.
+    ``residual`` [N] is the conditional variance of every row given the pivots, exactly zero at the pivots and wherever
+    it is below its rounding level ``tolerance``. Cost: N (D + M) per pivot, in chunks of rows; O(N M) memory.
     """
 
     def __init__(self, X: Rows, kernel: Kernel, size: int) -> None:

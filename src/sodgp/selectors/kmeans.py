@@ -15,8 +15,16 @@ from sklearn.exceptions import ConvergenceWarning
 from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 from torch import Generator, Tensor
 
-from sodgp.errors import ConfigurationError
-from sodgp.selectors.base import Chosen, Rows, Targets, all_rows, check_request, row_chunks, take_distinct
+from sodgp.selectors.base import (
+    Chosen,
+    Rows,
+    Targets,
+    all_rows,
+    check_at_least,
+    check_request,
+    row_chunks,
+    take_distinct,
+)
 
 
 @dataclass(frozen=True)
@@ -41,11 +49,6 @@ class KMeans:
     max_epochs : int
         Passes over the data at most in the mini-batch algorithm, which usually stops earlier.
 
-    Raises
-    ------
-    ConfigurationError
-        An option is less than one.
-
     Examples
     --------
     >>> X = torch.linspace(-1, 1, 50, dtype=torch.float64)[:, None]
@@ -59,9 +62,7 @@ class KMeans:
     max_epochs: int = 5
 
     def __post_init__(self) -> None:
-        for name in ("minibatch_above", "n_init", "batch_size", "max_epochs"):
-            if getattr(self, name) < 1:
-                raise ConfigurationError(f"KMeans: {name} is {getattr(self, name)}; it must be at least one.")
+        check_at_least(self, 1, "minibatch_above", "n_init", "batch_size", "max_epochs")
 
     def select(self, X: Rows, y: Targets | None, size: int, kernel: Kernel | None, generator: Generator) -> Chosen:
         """Pick one row per centre, ascending; arguments and errors as in :class:`~sodgp.selectors.base.Selector`."""
@@ -87,8 +88,8 @@ class KMeans:
             )
         else:
             clustering = SklearnKMeans(**options)
-        # One OpenMP thread: scikit-learn adds the threads' partial sums in the order in which they end, so that more
-        # threads can give other bits from the same seed.
+        # One OpenMP thread: scikit-learn adds the threads' partial sums in the order in which they finish, so that with
+        # more threads the same seed can give other bits.
         with warnings.catch_warnings(), threadpool_limits(limits=1, user_api="openmp"):
             warnings.simplefilter("ignore", ConvergenceWarning)
             clustering.fit(X.detach().cpu().numpy())

@@ -17,6 +17,7 @@ from sodgp.selectors.base import (
     Rows,
     Targets,
     all_rows,
+    check_at_least,
     check_request,
     check_rows,
     kernel_or_default,
@@ -31,12 +32,12 @@ _SMALLEST_RIDGE = 1e-10  # of the mean variance; below it K + ridge I cannot be 
 class Leverage:
     """Rows drawn without replacement in proportion to their ridge leverage scores.
 
-    The score of row n is [K (K + ridge I)^-1]_nn, between 0 and 1: how much the posterior mean at n hangs on y_n. With
-    the noise variance as ridge the scores add up to the number of parameters that the data can tell apart.
+    The score of row n is [K (K + ridge I)^-1]_nn, between 0 and 1: how much the posterior mean at n depends on y_n.
+    With the noise variance as ridge the scores add up to the effective number of parameters.
 
     Cost: up to ``exact_limit`` rows O(N^3) time and O(N^2) memory; above, with s = ``sketch_size``, O(N s^2 + N s D)
     time and O(N) memory besides X. Scores from a sketch are good while s is well above that number of parameters; with
-    fewer rows they are too large, and the choice comes nearer to a uniform one.
+    fewer rows they are too large, and the choice is closer to a uniform one.
 
     References: A. Alaoui and M. W. Mahoney (2015), Fast randomized kernel ridge regression with statistical guarantees;
     C. Musco and C. Musco (2017), Recursive sampling for the Nystrom method.
@@ -49,11 +50,6 @@ class Leverage:
         Number of rows up to which the scores are exact.
     sketch_size : int
         Expected number of rows in a sketch.
-
-    Raises
-    ------
-    ConfigurationError
-        ``noise_variance`` is not positive, or another option is less than one.
 
     Examples
     --------
@@ -69,9 +65,7 @@ class Leverage:
     def __post_init__(self) -> None:
         if not self.noise_variance > 0.0:
             raise ConfigurationError(f"Leverage: noise_variance is {self.noise_variance}; it must be positive.")
-        for name in ("exact_limit", "sketch_size"):
-            if getattr(self, name) < 1:
-                raise ConfigurationError(f"Leverage: {name} is {getattr(self, name)}; it must be at least one.")
+        check_at_least(self, 1, "exact_limit", "sketch_size")
 
     def select(self, X: Rows, y: Targets | None, size: int, kernel: Kernel | None, generator: Generator) -> Chosen:
         """Pick ``size`` rows in the order drawn; arguments and errors as in :class:`~sodgp.selectors.base.Selector`."""
@@ -87,20 +81,11 @@ class Leverage:
 
     @torch.no_grad()
     def scores(
-        self,
-        X: Rows,
-        kernel: Kernel | None = None,
-        ridge: float | None = None,
-        generator: Generator | None = None,
+        self, X: Rows, kernel: Kernel | None = None, ridge: float | None = None, generator: Generator | None = None
     ) -> Float[Tensor, " N"]:
-        """Ridge leverage score of every row; `generator` is for the sketches, above ``exact_limit`` rows.
+        """Ridge leverage score of every row, by default with ``noise_variance`` as ridge.
 
-        Raises
-        ------
-        InputError
-            ``X`` is empty, not finite or not two-dimensional.
-        ConfigurationError
-            ``ridge`` (``noise_variance`` if left out) is not positive.
+        The generator is for the sketches, above ``exact_limit`` rows.
         """
         check_rows(X)
         ridge = self.noise_variance if ridge is None else ridge
@@ -127,14 +112,11 @@ def recursive_scores(
 ) -> Float[Tensor, " N"]:
     """Approximate ridge leverage scores from weighted sketches of nested random halves of the data.
 
-    The smallest sample of rows is its own sketch. It gives the scores of a sample twice as large, from these a sketch
-    of about ``sketch_size`` rows is drawn, it gives the scores of the next sample, and so on; the sketch drawn from all
-    rows gives the answer. A row kept with probability p stands for 1/p rows: it is an observation with noise p times
-    the ridge. With v the variance of a row given the sketch, its score is v / ridge if it is in the sketch (its own
-    observation counts in v) and v / (v + ridge) if it is not. A sketch of all rows gives the exact scores.
-
-    Cost: O(N s^2 + N s D) time for sketches of s rows, three passes over the data in all. Reference: C. Musco and
-    C. Musco (2017), Recursive sampling for the Nystrom method.
+    The smallest sample of rows is its own sketch. It gives the scores of a sample twice as large, from which a sketch
+    of about ``sketch_size`` rows is drawn, and so on; the sketch drawn from all rows gives the answer. A row kept with
+    probability p stands for 1/p rows: it is an observation with noise p times the ridge. With v the variance of a row
+    given the sketch, its score is v / ridge if it is in the sketch (v includes its own observation) and v / (v + ridge)
+    if it is not. A sketch of all rows gives the exact scores.
     """
     N = X.shape[0]
     order = torch.randperm(N, generator=generator).to(X.device)

@@ -8,8 +8,16 @@ import torch
 from gpytorch.kernels import Kernel
 from torch import Generator, Tensor
 
-from sodgp.errors import ConfigurationError
-from sodgp.selectors.base import Chosen, Rows, Targets, all_rows, check_request, kernel_or_default, take_distinct
+from sodgp.selectors.base import (
+    Chosen,
+    Rows,
+    Targets,
+    all_rows,
+    check_at_least,
+    check_request,
+    kernel_or_default,
+    take_distinct,
+)
 from sodgp.selectors.greedy_variance import PartialCholesky
 
 
@@ -33,11 +41,6 @@ class RPCholesky:
     block_size : int
         Proposals between two passes over the data; changes the time, not the distribution.
 
-    Raises
-    ------
-    ConfigurationError
-        ``block_size`` is less than one.
-
     Examples
     --------
     >>> X = torch.linspace(-1, 1, 50, dtype=torch.float64)[:, None]
@@ -48,8 +51,7 @@ class RPCholesky:
     block_size: int = 64
 
     def __post_init__(self) -> None:
-        if self.block_size < 1:
-            raise ConfigurationError(f"RPCholesky: block_size is {self.block_size}; it must be at least one.")
+        check_at_least(self, 1, "block_size")
 
     @torch.no_grad()
     def select(self, X: Rows, y: Targets | None, size: int, kernel: Kernel | None, generator: Generator) -> Chosen:

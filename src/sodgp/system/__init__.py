@@ -1,4 +1,4 @@
-"""Files, memory, threads, terminal: what the library needs of the machine and says nothing about Gaussian processes.
+"""Files, memory, threads, terminal and users' input: the parts that know nothing of Gaussian processes.
 
-The lowest room but for `sodgp.errors`; any other room may import it, and it imports none.
+Every other room may import it, and it imports `sodgp.errors` only.
 """

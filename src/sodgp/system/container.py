@@ -3,11 +3,9 @@
 The metadata of the file hold the JSON text. A path that is a folder (``"model/"``, or any path without a suffix) means
 the file ``model.sodgp`` in that folder.
 
-The file is written whole or not at all, so a failure leaves what was there before. It is read into memory whole, never
-mapped, and only if its length is acceptable: nothing that a file says of itself asks for memory, and a file that is cut
-short meanwhile is an error, not a crash. `sodgp.estimator.files.records` says what a model's record holds.
-
-The format version is 3. Files of versions 1 and 2, which no release wrote, are refused.
+The file is written whole or not at all, so that a failure leaves the old one. It is read into memory as a whole, never
+mapped, and only if its length is acceptable: no size stated in a file is trusted, and a file that is cut short
+meanwhile is an error, not a crash. `sodgp.estimator.files.records` says what a model's record holds.
 """
 
 from __future__ import annotations
@@ -48,14 +46,7 @@ class Record:
 
 
 def write_record(path: StrPath, record: Record) -> None:
-    """Write a record, whole or not at all.
-
-    Parameters
-    ----------
-    path : path
-        With a suffix: one file. Without one, ending in a slash, or an existing folder: a folder. Folders above it are
-        made. A model that is there already is replaced once the new one is complete.
-    record : Record
+    """Write a record; folders above it are made, and an old model is replaced once the new one is complete.
 
     Raises
     ------
@@ -67,7 +58,7 @@ def write_record(path: StrPath, record: Record) -> None:
     tensors = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in record.tensors.items()}
     info = {**record.info, "format": FORMAT, "format_version": FORMAT_VERSION}
     try:
-        text = json.dumps({"sha256": _checksum(info, tensors), **info}, allow_nan=False, ensure_ascii=False)
+        text = json.dumps({"sha256": _checksum(Record(info, tensors)), **info}, allow_nan=False, ensure_ascii=False)
     except (TypeError, ValueError) as error:
         raise ModelFileError(f"{path}: the model cannot be written as JSON: {error}.") from error
     is_new_folder = is_folder_path(path) and not Path(path).exists()
@@ -84,25 +75,17 @@ def write_record(path: StrPath, record: Record) -> None:
 
 
 def read_record(path: StrPath) -> Record:
-    """Read a record from a file or folder that `write_record` made, and check that it is whole.
-
-    Of the header's entries only ``format_version`` stays in the information.
-
-    Raises
-    ------
-    ModelFileError
-        The path does not exist, is not a model, is damaged, too large, or of another format version.
-    """
+    """Read and verify a record that `write_record` made; of its header ``format_version`` stays in `info`."""
     with _system_errors(path, "read"):
         if not Path(path).exists():
             raise ModelFileError(f"{path} does not exist. Give a model file, or a folder with {NAME_IN_FOLDER} in it.")
         content = _content(path)
         info = _parse(path, _metadata(path, content))
-        _check_header(path, info)
+        _check_version(path, info)
         tensors = _tensors(path, content)
     stated = info.pop("sha256", None)
     try:
-        found = _checksum(info, tensors)
+        found = _checksum(Record(info, tensors))
     except (ValueError, RecursionError):
         _damaged(path, "its JSON is nested too deeply")
     if stated != found:
@@ -218,7 +201,7 @@ def _parse(path: StrPath, text: str) -> dict[str, Any]:
     return info
 
 
-def _check_header(path: StrPath, info: Mapping[str, Any]) -> None:
+def _check_version(path: StrPath, info: dict[str, Any]) -> None:
     version = info.get("format_version")
     if type(version) is not int or version < 1:
         _damaged(path, f"format version {version!r}")
@@ -252,10 +235,10 @@ def _start_of(handle: BinaryIO) -> bytes:
     return start + handle.read(length) if length <= min(room, MAX_HEADER_BYTES) else b""
 
 
-def _checksum(info: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> str:
-    """SHA-256 over everything a record holds: tells damage, not intent."""
-    text = json.dumps(info, allow_nan=False, sort_keys=True)
-    return hashlib.sha256(f"{_digest(tensors)}|{text}".encode()).hexdigest()
+def _checksum(record: Record) -> str:
+    """SHA-256 over a whole record, which reveals damage, not intent."""
+    text = json.dumps(record.info, allow_nan=False, sort_keys=True)
+    return hashlib.sha256(f"{_digest(record.tensors)}|{text}".encode()).hexdigest()
 
 
 def _digest(tensors: Mapping[str, Tensor]) -> str:

@@ -1,4 +1,4 @@
-"""Files that are written whole or not at all, and folders that one process has to itself."""
+"""Files that are written whole or not at all, and locks on folders."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ if sys.platform != "win32":
 StrPath = str | os.PathLike[str]
 
 
-def write_whole(path: StrPath, write: Callable[[Path], None]) -> None:
-    """Let `write` fill a scratch file next to `path`, and move it there once it is complete; folders above are made.
+def write_whole(path: StrPath, write: Callable[[Path], int | None]) -> None:
+    """Let `write` fill a scratch file next to `path`, and rename it once it is complete; folders above are made.
 
-    A reader finds the old contents or the new, never a mixture, whatever is killed or fails. Of two processes that
-    write at the same time, the later wins.
+    A reader finds the old contents or the new, never a mixture, whatever is killed or fails. If two processes write at
+    the same time, the later one wins.
     """
     target = Path(path).resolve()
     target.parent.mkdir(parents=True, exist_ok=True)
@@ -36,11 +36,7 @@ def write_whole(path: StrPath, write: Callable[[Path], None]) -> None:
 
 def write_bytes_whole(path: StrPath, content: bytes) -> None:
     """Write bytes as `write_whole` does."""
-
-    def write(scratch: Path) -> None:
-        scratch.write_bytes(content)
-
-    write_whole(path, write)
+    write_whole(path, lambda scratch: scratch.write_bytes(content))
 
 
 def write_text_whole(path: StrPath, text: str) -> None:
@@ -49,16 +45,16 @@ def write_text_whole(path: StrPath, text: str) -> None:
 
 
 def is_scratch_of(path: Path, target: Path) -> bool:
-    """Whether a file is what `write_whole` fills on the way to `target`, or has left there when it was killed."""
+    """Whether a file is a scratch file of `write_whole` for `target`, perhaps left behind when it was killed."""
     return path.name.startswith(f".{target.name}.") and path.name.endswith(".tmp")
 
 
 @contextmanager
 def alone_in(folder: Path) -> Iterator[bool]:
-    """Lock a folder against others who do the same while the block runs; yields whether the lock was free.
+    """Lock a folder against other callers while the block runs; yields whether the lock was free.
 
-    Without locks in the system (Windows) the answer is always yes, without locks on the disk always no. The lock is on
-    the folder itself, so that, unlike filelock's, it leaves no file in it.
+    On Windows the answer is always yes, on disks without locks always no. Unlike filelock's, the lock is on the folder
+    itself and leaves no file in it.
     """
     if sys.platform == "win32":
         yield True
@@ -67,7 +63,7 @@ def alone_in(folder: Path) -> Iterator[bool]:
     try:
         descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        # Whoever had the lock before may have removed the folder.
+        # The previous holder of the lock may have removed the folder.
         is_alone = os.path.samestat(os.fstat(descriptor), os.stat(folder))
     except OSError:
         is_alone = False

@@ -14,14 +14,14 @@ from typing import Protocol
 from sodgp.errors import NumericalWarning
 
 
-class _Course(Protocol):
+class _History(Protocol):
     @property
     def stopped(self) -> str: ...
 
 
 class _Fitted(Protocol):
     @property
-    def history_(self) -> _Course: ...
+    def history_(self) -> _History: ...
 
 
 @dataclass
@@ -35,7 +35,7 @@ class Interrupt:
 def deferred_interrupt() -> Iterator[Interrupt]:
     """Note the first Ctrl-C inside the block; the second raises KeyboardInterrupt at once.
 
-    Only in the main thread, where Python handles signals, and only if the program has set no handler of its own.
+    It works in the main thread, where Python handles signals, and if the program has not set its own handler.
     """
     interrupt = Interrupt()
     is_main = threading.current_thread() is threading.main_thread()
@@ -59,10 +59,10 @@ def deferred_interrupt() -> Iterator[Interrupt]:
 def only_whole(estimators: Sequence[_Fitted]) -> Iterator[None]:
     """Raise KeyboardInterrupt after a block in which Ctrl-C ended the fit of one of these estimators early.
 
-    For programs of many fits, which have no use for a fit that ended early.
+    For programs that run many fits and have no use for an incomplete one.
     """
     with warnings.catch_warnings():
-        # They say how the model of such a fit can be used.
+        # They explain how an incomplete model can be used.
         warnings.filterwarnings("ignore", "(training was interrupted|the sampler was stopped)", NumericalWarning)
         yield
     if any(estimator.history_.stopped == "interrupted" for estimator in estimators):

@@ -1,4 +1,4 @@
-"""How much memory there is, the error that says that it is not enough, and what a process keeps of freed memory."""
+"""How much memory is free, the error if it is not enough, and how much freed memory a process keeps."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def require_memory(needed: float, what: str, advice: str, device: torch.device |
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Whether an error says that memory has run out: PyTorch on a CPU raises a plain RuntimeError then."""
+    """Whether an error means that memory has run out: PyTorch on a CPU then raises a plain RuntimeError."""
     import torch
 
     if isinstance(error, torch.OutOfMemoryError | MemoryError):
@@ -63,21 +63,16 @@ def is_out_of_memory(error: BaseException) -> bool:
 
 
 def first_line(error: BaseException) -> str:
-    """What an error says, in one line."""
+    """The first line of an error's message, or else its type."""
     return str(error).splitlines()[0] if str(error) else type(error).__name__
 
 
 def keep_freed_memory() -> bool:
-    """Let this process keep up to 1 GiB of what it frees, in blocks of up to 32 MiB, for the next tensors.
+    """Let this process keep up to 1 GiB of freed memory, in blocks of up to 32 MiB; whether that was possible.
 
     A training step makes and frees the same tensors again and again, and glibc would map and clear their memory each
     time. For programs that train, such as our command line: it holds for the whole process and cannot be undone, so
     nothing in the library calls it. Settings of malloc in the environment win, and without glibc nothing happens.
-
-    Returns
-    -------
-    bool
-        Whether it was done.
 
     Examples
     --------
@@ -98,7 +93,7 @@ def _free_memory() -> int | None:
 
 
 def _container_limit() -> int | None:
-    """What a Linux container may still take."""
+    """Bytes that a Linux container may still allocate."""
     try:
         limit = (_CGROUP / "memory.max").read_text(encoding="ascii").strip()
         used = int((_CGROUP / "memory.current").read_text(encoding="ascii"))
@@ -110,7 +105,7 @@ def _container_limit() -> int | None:
 
 
 def _process_limit() -> int | None:
-    """What is left of a limit on the address space of this process (``ulimit -v``)."""
+    """Bytes left of a limit on the address space of this process (``ulimit -v``)."""
     if sys.platform == "win32":
         return None
     import resource

@@ -13,8 +13,7 @@ __all__ = ["Parameters"]
 class Parameters:
     """Base of a frozen dataclass whose fields are parameters in scikit-learn's sense.
 
-    `sklearn.base.clone` copies such an object, and an estimator that holds one reaches its fields by a path
-    (``inference__coupling``).
+    `sklearn.base.clone` copies it, and its estimator reaches its fields by a path (``inference__coupling``).
     """
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
@@ -22,13 +21,7 @@ class Parameters:
         return {field.name: getattr(self, field.name) for field in fields(self)}  # type: ignore[arg-type]
 
     def set_params(self, **changes: Any) -> Self:
-        """A copy with other values; the object itself is frozen.
-
-        Raises
-        ------
-        ConfigurationError
-            For an unknown name or a bad value.
-        """
+        """A copy with other values; ConfigurationError for an unknown name or a bad value."""
         unknown = sorted(set(changes) - set(self.get_params()))
         if unknown:
             raise ConfigurationError(

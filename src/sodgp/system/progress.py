@@ -14,11 +14,11 @@ if TYPE_CHECKING:
 
 
 class Progressing(Protocol):
-    """What is shown of a run: `sodgp.training.history.TrainingState` has it."""
+    """The part of a `sodgp.training.history.TrainingState` that is shown."""
 
     @property
     def iteration(self) -> int:
-        """Steps that are done."""
+        """Steps so far."""
         ...
 
     @property
@@ -30,7 +30,7 @@ class Progressing(Protocol):
 Advance = Callable[[Progressing], None]
 
 LOG_SECONDS = 10.0
-"""Between two lines of a log."""
+"""Between two lines in a log."""
 
 
 def say(message: object) -> None:
@@ -46,7 +46,7 @@ def show_warning(
     file: TextIO | None = None,
     line: str | None = None,
 ) -> None:
-    """A warning as one line on stderr, without the place in the code: a replacement for `warnings.showwarning`."""
+    """Print a warning as one line on stderr without its place in the code; replaces `warnings.showwarning`."""
     say(f"Warning: {message}")
 
 
@@ -68,25 +68,14 @@ def duration(seconds: float) -> str:
 def progress(total: int, label: str, *, shown: bool = True) -> Iterator[Callable[[str], Advance]]:
     """Progress on stderr over one or more fits: a bar in a terminal; elsewhere a plain line every ten seconds.
 
-    Parameters
-    ----------
-    total : int
-        Sum of the iterations of all fits.
-    label : str
-        In front of the bar until the first fit begins.
-    shown : bool
-        False shows nothing.
-
-    Yields
-    ------
-    function (label) -> callback
-        To be called once for each fit; the callback goes to `DeepGPRegressor(callbacks=[...])`.
+    `total` sums the iterations of all fits; the label stands in front of the bar until the first fit begins. Yields a
+    function to call with the label of each fit; it returns a callback for `DeepGPRegressor(callbacks=[...])`.
     """
     from rich.console import Console
 
     console = Console(stderr=True)
     in_terminal = console.is_terminal and not console.is_dumb_terminal
-    # No bar at all in a log, where even one that is off prints a line.
+    # No bar at all in a log, where even a disabled one prints a line.
     bar = _bar("{task.percentage:>3.0f}%", console) if shown and in_terminal else None
     log = _Log(total) if shown and not in_terminal else None
     task = bar.add_task(label, total=total, bound="") if bar is not None else None
@@ -144,14 +133,7 @@ class _Log:
 
 
 class ProgressBar:
-    """A callback that shows iterations, time left and the bound.
-
-    Parameters
-    ----------
-    max_iter : int
-    label : str
-        In front of the bar.
-    """
+    """A callback that shows iterations, time left and the bound, with a label in front of the bar."""
 
     def __init__(self, max_iter: int, label: str = "training") -> None:
         self._max_iter, self._label = max_iter, label
@@ -166,7 +148,7 @@ class ProgressBar:
         self._bar.update(self._bar.task_ids[0], completed=state.iteration, bound=f"bound {state.bound:.1f}")
 
     def close(self) -> None:
-        """Leave the bar as it is and give the terminal back."""
+        """Stop updating the bar and release the terminal."""
         if self._bar is not None:
             self._bar.stop()
             self._bar = None

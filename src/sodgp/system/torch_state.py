@@ -20,7 +20,7 @@ def gradients() -> Iterator[None]:
 
 @dataclass
 class _Threads:
-    """Thread counts that open blocks have set, and the one before: a new thread inherits the one in force."""
+    """Thread counts set by open blocks, and the one before them: a new thread inherits the one in force."""
 
     lock: threading.Lock = field(default_factory=threading.Lock)
     inside: list[int] = field(default_factory=list)
@@ -32,10 +32,7 @@ _THREADS = _Threads()
 
 @contextmanager
 def cpu_threads(count: int | None) -> Iterator[None]:
-    """Let PyTorch use `count` threads on the CPU inside the block; None leaves its setting as it is.
-
-    Never more than the machine has: PyTorch would start any number, until the system refuses.
-    """
+    """Let PyTorch use `count` threads on the CPU, at most as many as the machine has; None changes nothing."""
     if count is None:
         yield
         return
@@ -53,7 +50,7 @@ def cpu_threads(count: int | None) -> Iterator[None]:
     finally:
         with _THREADS.lock:
             _THREADS.inside.remove(count)
-            # The number found here may be that of another thread's block, which is over by now.
+            # The count found at the start may be that of another thread's block, which is over by now.
             is_over = is_borrowed and before not in _THREADS.inside
             back = _THREADS.outside if is_over else before
             if back != torch.get_num_threads():

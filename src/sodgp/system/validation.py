@@ -1,28 +1,73 @@
-"""Checks of users' data and options; each error says which is wrong and what to do."""
+"""Users' numbers as float64 arrays and tensors, and checks of their data and options.
+
+Each error says which is wrong and what to do.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from numbers import Real
 from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import validate_data
 
 from sodgp.errors import ConfigurationError, InputError, InputTypeError
-from sodgp.system.arrays import FloatArray, without_tensors
+
+Numbers = int | float | ArrayLike | torch.Tensor  # int and float for run-time checkers, which know no numeric tower
+FloatArray = NDArray[np.float64]
+
+
+def without_tensors(data: Any) -> Any:
+    """Torch tensors as NumPy arrays; everything else unchanged."""
+    if not isinstance(data, torch.Tensor):
+        return data
+    values = data.detach().cpu()
+    # NumPy has no bfloat16.
+    return (values.float() if values.dtype == torch.bfloat16 else values).numpy()
+
+
+def to_array(values: Numbers, name: str) -> FloatArray:
+    """Numbers in any common container, copied to a float64 array."""
+    try:
+        return np.array(without_tensors(values), dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"{name} must hold numbers only, in a rectangular array: {error}") from error
+
+
+def to_tensor(values: Numbers, name: str, device: torch.device | None = None) -> torch.Tensor:
+    """Numbers in any common container as a float64 tensor on this device; by default a tensor stays where it is."""
+    if isinstance(values, torch.Tensor):
+        return values.detach().to(device=device or values.device, dtype=torch.float64)
+    return torch.from_numpy(to_array(values, name)).to(device or "cpu")
+
+
+def to_numpy(values: torch.Tensor) -> FloatArray:
+    """A float64 tensor as an array."""
+    array: FloatArray = values.cpu().numpy()
+    return array
+
+
+def refuse_entries(bad: torch.Tensor, name: str, what: str, values: torch.Tensor | FloatArray) -> None:
+    """Raise an InputError that names the first bad entry."""
+    if bool(bad.any()):
+        where = bad.nonzero()[0].tolist()
+        count, value = int(bad.sum()), float(values[tuple(where)])
+        raise InputError(f"{name} has {count} value(s) that are {what}, the first {value:g} at index {where}")
 
 
 def check_fit_data(estimator: BaseEstimator, X: Any, y: Any) -> tuple[FloatArray, FloatArray]:
-    """X as [N, D] and y as [N] or [N, P], float64 copies; InputError, with the place, for what cannot be used."""
+    """X as [N, D] and y as [N] or [N, P], float64 copies; InputError that says where the data cannot be used."""
     X, y = without_tensors(X), without_tensors(y)
     _refuse_text(X, "X")
     _refuse_text(y, "y")
-    try:
+    with _explained(X=X, y=y):
         X_checked, y_checked = validate_data(
             estimator, X, y, dtype=np.float64, order="C", multi_output=True, y_numeric=True, copy=True
         )
@@ -31,32 +76,18 @@ def check_fit_data(estimator: BaseEstimator, X: Any, y: Any) -> tuple[FloatArray
         if not np.isfinite(y_array).all():
             raise ValueError("Input y contains NaN or infinity.")
         return X_checked, y_array
-    except ValueError as error:
-        raise InputError(_explain(error, X, y)) from error
-    except TypeError as error:
-        raise InputTypeError(_explain(error, X, y)) from error
 
 
 def check_predict_data(estimator: BaseEstimator, X: Any) -> FloatArray:
-    """X as [N, D] float64 with the columns of `fit`, by number and by name; InputError as of `check_fit_data`."""
+    """X as [N, D] float64 with the number and the names of the columns in `fit`; InputError as in `check_fit_data`."""
     X = without_tensors(X)
     _refuse_text(X, "X")
-    try:
+    with _explained(X=X):
         return validate_data(estimator, X, dtype=np.float64, order="C", reset=False)
-    except ValueError as error:
-        raise InputError(_explain(error, X, None)) from error
-    except TypeError as error:
-        raise InputTypeError(_explain(error, X, None)) from error
 
 
-def check_noise_variance(values: Any, shape: tuple[int, ...]) -> FloatArray:
-    """Noise variances as a float64 array of the shape [N, P] of the targets; one number or one a row counts for all.
-
-    Raises
-    ------
-    InputError
-        For another shape, text, and values that are negative or not finite.
-    """
+def check_noise_variance(values: Numbers, shape: tuple[int, ...]) -> FloatArray:
+    """Noise variances, given as one number, one a row or one a target, as a float64 array of the targets' [N, P]."""
     try:
         array = np.asarray(without_tensors(values), dtype=np.float64)
     except (TypeError, ValueError) as error:
@@ -117,7 +148,7 @@ def check_flag(name: str, value: Any) -> bool:
     return bool(value)
 
 
-def resolve_device(device: Any) -> torch.device:
+def resolve_device(device: str | torch.device) -> torch.device:
     """The device that ``"auto"``, a name or a torch.device stands for, or ConfigurationError."""
     if device == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
@@ -132,7 +163,7 @@ def resolve_device(device: Any) -> torch.device:
     return resolved
 
 
-def seed_from(random_state: Any) -> int:
+def seed_from(random_state: int | np.random.Generator | np.random.RandomState | None) -> int:
     """A seed from an integer, a NumPy generator or, for None, fresh entropy; InputError for anything else."""
     if isinstance(random_state, np.random.Generator):
         return int(random_state.integers(2**31 - 1))
@@ -162,11 +193,11 @@ def _refuse_text(data: Any, name: str) -> None:
         )
 
 
-def _is_text(column: Any) -> bool:
-    if getattr(column, "ndim", 1) != 1:  # duplicate column names give a frame; scikit-learn's own check follows
-        return False
-    kind = getattr(column.dtype, "kind", "O")
-    if kind in "biufc":
+def _is_text(column: ArrayLike) -> bool:
+    """Whether a column, an array or a series, holds text or dates."""
+    kind = getattr(getattr(column, "dtype", None), "kind", "O")
+    # Two dimensions: duplicate column names give a frame; scikit-learn's own check follows.
+    if kind in "biufc" or getattr(column, "ndim", 1) != 1:
         return False
     if kind in "mM":
         return True
@@ -179,27 +210,31 @@ def _is_text(column: Any) -> bool:
     return False
 
 
-def _explain(error: Exception, X: Any, y: Any) -> str:
-    """scikit-learn's message, with the place of NaN and infinity added."""
-    message = str(error)
-    if message.startswith("Complex data"):
-        return "Complex data not supported: give real and imaginary parts as columns of their own."
-    if "NaN" not in message and "infinity" not in message:
-        return message
-    for name, data in (("X", X), ("y", y)):
-        place = _first_bad(data)
-        if place:
-            message += f"\n{name} is not finite in {place}. Impute or drop those rows."
-    return message
+@contextmanager
+def _explained(**named: Any) -> Iterator[None]:
+    """Raise scikit-learn's errors as ours, with the place of NaN and infinity added."""
+    try:
+        yield
+    except (ValueError, TypeError) as error:
+        message = str(error)
+        if message.startswith("Complex data"):
+            message = "Complex data not supported: give real and imaginary parts as separate columns."
+        elif "NaN" in message or "infinity" in message:
+            places = [(name, _first_bad(data)) for name, data in named.items()]
+            message += "".join(
+                f"\n{x} is not finite in {place}. Impute or drop those rows." for x, place in places if place
+            )
+        raise (InputError if isinstance(error, ValueError) else InputTypeError)(message) from error
 
 
-def _first_bad(data: Any) -> str:
+def _first_bad(data: ArrayLike | None) -> str:
+    """Rows and columns of NaN and infinity, in words; empty if there are none."""
     if data is None:
         return ""
     try:
         # pandas' own missing value has no place in an array of floats.
-        pandas = hasattr(data, "iloc")
-        values = data.to_numpy(np.float64, na_value=np.nan) if pandas else np.asarray(data, dtype=np.float64)
+        to_numpy = getattr(data, "to_numpy", None) if hasattr(data, "iloc") else None
+        values = np.asarray(data, dtype=np.float64) if to_numpy is None else to_numpy(np.float64, na_value=np.nan)
     except (TypeError, ValueError):
         return ""
     bad = ~np.isfinite(values.reshape(len(values), -1))

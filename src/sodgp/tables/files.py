@@ -33,12 +33,8 @@ _PARTS = "Take fewer rows or columns."
 def read_table(path: str | os.PathLike[str]) -> pd.DataFrame:
     """Read a table with one header row; text columns and missing values are left as they are.
 
-    The separator of a CSV file is the one of comma, semicolon and tab that splits the header into the most columns.
-
-    Parameters
-    ----------
-    path : path
-        File whose name ends in ``.csv``, ``.csv.gz``, ``.tsv``, ``.tsv.gz``, ``.parquet`` or ``.pq``.
+    The name ends in ``.csv``, ``.csv.gz``, ``.tsv``, ``.tsv.gz``, ``.parquet`` or ``.pq``. The separator of a CSV file
+    is the one of comma, semicolon and tab that splits the header into the most columns.
 
     Raises
     ------
@@ -46,7 +42,7 @@ def read_table(path: str | os.PathLike[str]) -> pd.DataFrame:
         The file is missing, empty, without rows, damaged, not UTF-8 text or of an unknown kind; a column has no name
         or a name occurs twice; or pandas (for Parquet also pyarrow) is not installed.
     ResourceError
-        The unpacked table is larger than the free memory; of a packed file the length is counted, not believed.
+        The unpacked table is larger than the free memory; the length of a packed file is counted, not trusted.
 
     Examples
     --------
@@ -73,12 +69,7 @@ def read_table(path: str | os.PathLike[str]) -> pd.DataFrame:
 
 
 def split_target(frame: pd.DataFrame, targets: Sequence[str]) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Split a table into inputs and targets: all other columns in the table's order, and the targets as listed.
-
-    Raises
-    ------
-    InputError
-        No target is named, one is named twice or is not a column, or no column is left as input.
+    """Split a table into inputs, which are all other columns in the table's order, and the targets as listed.
 
     Examples
     --------
@@ -179,7 +170,7 @@ def _read_parquet(path: Path) -> pd.DataFrame:
         raise
     except MemoryError as error:
         raise _too_large(path, error) from error
-    # Pandas trusts its own notes in the file, whatever they say.
+    # Pandas trusts its own metadata in the file, even if it is wrong.
     except (ValueError, OSError, pa.ArrowException, KeyError, TypeError, AttributeError, IndexError) as error:
         raise InputError(f"{path} cannot be read as Parquet: {error}") from error
     frame.columns = [str(column) for column in frame.columns]
@@ -195,7 +186,7 @@ def _holds_python_numbers(column: pd.Series) -> bool:
 
 
 def _check_length(path: Path) -> None:
-    """Refuse a table that cannot fit before it is read. A small packed file can unpack to anything."""
+    """Refuse a table that does not fit into memory before it is read: a small packed file can unpack to anything."""
     there = available_memory()
     limit = None if there is None else there // _COPIES
     length = path.stat().st_size

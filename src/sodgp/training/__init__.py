@@ -1,4 +1,4 @@
 """The training loop, its steps, schedules, callbacks and history: the only room that runs for minutes.
 
-Asks a method only what the contract has. Imports `inference` and below.
+It asks a method only what the contract has, and imports `inference` and below.
 """

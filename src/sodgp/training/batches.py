@@ -13,23 +13,9 @@ from sodgp.inference.contract import Batch, TrainingSet
 class Batcher:
     """Batches without replacement, reshuffled when a pass is over; the whole rest at once where it fits.
 
-    `advance` chooses the next rows, `batch` looks them up. The rows stand in one fixed tensor on the device, so that a
-    recorded step sees new rows at every replay.
-
-    Parameters
-    ----------
-    data : TrainingSet
-    batch_rows : int
-        Rows of the rest in a batch.
-    generators : sequence of torch.Generator
-        On the CPU; one for each replicate (one without replicates).
-
-    Attributes
-    ----------
-    order : Tensor of shape [*replicates, N - M], optional
-        The rows of the present pass in their order, None before its first batch,
-    position : int
-        and how many of them were in a batch already.
+    `advance` chooses the next rows, `batch` looks them up. Their numbers are kept in one fixed tensor on the device, so
+    that a recorded step sees new rows at every replay. `generators` are on the CPU, one for each replicate. `order` has
+    the rows of the present pass [*replicates, N - M], None before the first batch; the first `position` were used.
     """
 
     def __init__(self, data: TrainingSet, batch_rows: int, generators: Sequence[torch.Generator]) -> None:
@@ -56,7 +42,7 @@ class Batcher:
         self._rows.copy_(self.order[..., start : self.position])
 
     def batch(self) -> Batch:
-        """The present batch, every tensor with the sample axis in place."""
+        """Look up the rows of the present batch, every tensor with the sample axis in place."""
         data = self.data
         parts = [data.X_r, data.y_r, *(() if data.precision_r is None else (data.precision_r,))]
         if not self.is_full:
@@ -66,7 +52,7 @@ class Batcher:
         return Batch(X_s, y_s, X_b, y_b, self.scale, *precision)
 
     def resume(self, order: Tensor | None, position: int) -> None:
-        """Go on in a pass through the rows in this order, after so many of them; None begins a new pass."""
+        """Continue a pass through the rows in this order after `position` of them; None begins a new pass."""
         self.order, self.position = None if order is None else order.to(self._rows.device), position
 
     def next(self) -> Batch:

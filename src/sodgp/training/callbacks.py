@@ -1,11 +1,11 @@
-"""Callbacks: what watches a fit, and may end it. Give them to `sodgp.DeepGPRegressor` as ``callbacks=[...]``.
+"""Callbacks, which watch a fit and may end it. Give them to `sodgp.DeepGPRegressor` as ``callbacks=[...]``.
 
 A callback is any function of a `sodgp.training.history.TrainingState`; it is called every 50 iterations, at the
 first and the last, and ends training by returning True. An object may have more: ``open()`` and ``close()`` are called
-when training begins and when it is over, however it ended; with ``state()`` (numbers, text, lists and dicts) and
-``restore(state)`` it goes through checkpoints, so that a resumed fit ends where the uninterrupted one would have.
+when training begins and when it is over, however it ended; ``state()`` (numbers, text, lists and dicts) is written to
+checkpoints, and ``restore(state)``, called after ``open``, makes a resumed fit end as an uninterrupted one.
 
-Callbacks are code, so model files do not hold them. They can be cloned with their estimator, by scikit-learn too.
+Callbacks are code, so model files do not hold them. Cloning an estimator clones them too.
 """
 
 from __future__ import annotations
@@ -13,31 +13,35 @@ from __future__ import annotations
 import importlib
 import os
 from collections.abc import Mapping
-from typing import Any
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
 
 from sodgp.errors import ConfigurationError
 from sodgp.system.validation import check_choice, check_integer
 from sodgp.training.history import TrainingState
 
+if TYPE_CHECKING:
+    from torch.utils.tensorboard import SummaryWriter
+
 __all__ = ["EarlyStopping", "MLflow", "TensorBoard"]
 
 
 class EarlyStopping:
-    """Ends training when its progress has ended.
+    """Ends training when it no longer improves.
 
     Parameters
     ----------
     monitor : {"bound", "validation"}, default="bound"
         The training objective, or the log predictive density of the rows that the estimator's `validation_fraction`
-        holds out. The bound says nothing of overfitting, but needs no rows; both are for a constant learning rate, or
-        for one that falls late: a cosine that never comes to its fall ends worse than it could have.
+        holds out. The bound does not show overfitting, but needs no rows. Both suit a constant learning rate: a cosine
+        that is stopped before its fall ends worse than it could have.
     patience : int, default=500
         Iterations without an improvement after which training ends. The model is that of the last iteration.
     min_delta : float, default=0.0
-        What counts as an improvement: nats, of the whole bound or of one held-out row.
+        The least improvement that counts, in nats of the whole bound or of one held-out row.
     smoothing : float, default=0.5
-        The bound is a Monte Carlo estimate. What is compared is an exponential moving average, in which the past has
-        this weight; 0 takes every value as it comes.
+        Weight of the past in the exponential moving average that is compared, since the bound is a Monte Carlo
+        estimate; 0 compares the values themselves.
 
     Attributes
     ----------
@@ -86,13 +90,14 @@ class EarlyStopping:
             self.best, self.best_iteration = self._average, state.iteration
         return state.iteration - self.best_iteration >= self.patience
 
-    def state(self) -> dict[str, Any]:
-        """For a checkpoint."""
+    def state(self) -> dict[str, float | None]:
+        """Numbers for a checkpoint."""
         return {"best": self.best, "best_iteration": self.best_iteration, "average": self._average}
 
-    def restore(self, state: Mapping[str, Any]) -> None:
-        """From a checkpoint."""
-        self.best, self.best_iteration, self._average = state["best"], state["best_iteration"], state["average"]
+    def restore(self, state: Mapping[str, float | None]) -> None:
+        """Take the numbers back from a checkpoint."""
+        self.best, self._average = state["best"], state["average"]
+        self.best_iteration = int(state["best_iteration"] or 0)
 
 
 class TensorBoard:
@@ -100,10 +105,7 @@ class TensorBoard:
 
     It needs the package ``tensorboard``: ``pip install sodgp[tensorboard]``.
 
-    Parameters
-    ----------
-    log_dir : path
-        A folder for this fit.
+    Each fit needs its own folder `log_dir`.
 
     Examples
     --------
@@ -114,19 +116,20 @@ class TensorBoard:
 
     def __init__(self, log_dir: str | os.PathLike[str]) -> None:
         self.log_dir = os.fspath(log_dir)
-        self._writer: Any = None
+        self._writer: SummaryWriter | None = None
 
     def open(self) -> None:
-        """Start to write; ConfigurationError where the package is missing."""
+        """Start to write; ConfigurationError if the package is missing."""
         self._writer = _needed("torch.utils.tensorboard", "tensorboard").SummaryWriter(self.log_dir)
 
     def __call__(self, state: TrainingState) -> None:
         """Write the state of training."""
+        assert self._writer is not None  # the training loop has called open
         for name, value in _metrics(state).items():
             self._writer.add_scalar(name, value, state.iteration)
 
     def close(self) -> None:
-        """Write the rest, and let the file go."""
+        """Write the rest and close the file."""
         writer, self._writer = self._writer, None
         if writer is not None:
             writer.close()
@@ -135,15 +138,10 @@ class TensorBoard:
 class MLflow:
     """Logs bound, terms, learning rate and validation score to MLflow.
 
-    It needs the package ``mlflow``: ``pip install sodgp[mlflow]``. A run that is active is used and left open; else one
-    is started, and ended with training. A fit that is resumed from a checkpoint goes on in the run that it began in.
+    It needs the package ``mlflow``: ``pip install sodgp[mlflow]``. An active run is used and left open; else one is
+    started, and ended with training. A fit that is resumed from a checkpoint continues its run.
 
-    Parameters
-    ----------
-    run_name, tracking_uri : str, optional
-        As in MLflow.
-    params : dict, optional
-        Logged once, such as ``model.get_params()``.
+    The names are MLflow's; `params`, such as ``model.get_params()``, are logged once.
 
     Examples
     --------
@@ -164,7 +162,7 @@ class MLflow:
         self._is_begun = self._is_mine = False
 
     def open(self) -> None:
-        """Look for the package; ConfigurationError where it is missing."""
+        """Look for the package; ConfigurationError if it is missing."""
         _needed("mlflow", "mlflow")
         self._run_id, self._is_begun, self._is_mine = None, False, False
 
@@ -176,20 +174,20 @@ class MLflow:
         mlflow.log_metrics(_metrics(state), step=state.iteration)
 
     def close(self) -> None:
-        """End the run, if it was begun here."""
+        """End the run, if it was started here."""
         if self._is_mine:
             _needed("mlflow", "mlflow").end_run()
         self._is_begun = self._is_mine = False
 
-    def state(self) -> dict[str, Any]:
-        """For a checkpoint."""
+    def state(self) -> dict[str, str | None]:
+        """The run, for a checkpoint."""
         return {"run_id": self._run_id}
 
-    def restore(self, state: Mapping[str, Any]) -> None:
-        """From a checkpoint."""
+    def restore(self, state: Mapping[str, str | None]) -> None:
+        """Continue the run of a checkpoint."""
         self._run_id = state["run_id"]
 
-    def _begin(self, mlflow: Any) -> None:
+    def _begin(self, mlflow: ModuleType) -> None:
         if self.tracking_uri is not None:
             mlflow.set_tracking_uri(self.tracking_uri)
         run = mlflow.active_run()
@@ -209,7 +207,7 @@ def _metrics(state: TrainingState) -> dict[str, float]:
     return metrics | {f"terms/{name}": value for name, value in state.terms.items()}
 
 
-def _needed(module: str, extra: str) -> Any:
+def _needed(module: str, extra: str) -> ModuleType:
     try:
         return importlib.import_module(module)
     except ImportError as error:

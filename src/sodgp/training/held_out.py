@@ -1,4 +1,4 @@
-"""Rows that training never sees, and how well the model of the moment predicts them."""
+"""Rows that training never sees, and how well the current model predicts them."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ class HeldOut:
     X, y : Tensor of shape [V, D] and [V, P]
         In scaled units.
     log_scale : float
-        Sum over outputs of the log of the targets' scale: what takes a log density to original units.
+        Sum over outputs of the log of the targets' scale, which converts a log density to original units.
     seed, n_samples : int
-        Of the prediction's draws, the same at every look.
+        Of the prediction's draws, the same every time.
     """
 
     X: Tensor
@@ -40,7 +40,7 @@ class HeldOut:
     n_samples: int
 
     def judge(self, inference: Inference, model: DeepGP, batcher: Batcher) -> Callable[[], float]:
-        """A function that gives the mean log predictive density of a row in original units, now."""
+        """A function that returns the current mean log predictive density of a row, in original units."""
         device = batcher.data.X_r.device
         X, y = self.X.to(device), self.y.to(device)
 
@@ -60,11 +60,11 @@ class HeldOut:
         return score
 
     def _log_density(self, inference: Inference, model: DeepGP, batcher: Batcher, X: Tensor, y: Tensor) -> Tensor:
-        """Log of the mixture's density at every row, all outputs together, [rows]."""
+        """Log of the mixture's density at every row, jointly over outputs, [rows]."""
         draws = SharedDraws(self.seed, self.n_samples, dtype=X.dtype, device=X.device)
         X_s, y_s, rows, y = (t.unsqueeze(0) for t in (batcher.data.X_s, batcher.data.y_s, X, y))
         mean, variance = inference.predictor(model, X_s, y_s, draws).rows(rows, draws)
         _, p = model.likelihood.at(X_s, rows, draws)
-        # Given the sample one output is independent of another: the mixture over the samples is over whole rows.
+        # Outputs are independent given the sample, so that the mixture is over whole rows.
         each = p.log_predictive_density(y, mean, variance).double().sum(-1, keepdim=True)
         return mixture_log_density(each).squeeze(-1)

@@ -1,4 +1,4 @@
-"""What a fit leaves behind and what a callback sees of it on the way."""
+"""The history of a fit, and the state of training that a callback sees."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["History", "TrainingState"]
 
 @dataclass(frozen=True)
 class TrainingState:
-    """What a callback sees.
+    """The state of training at a logged iteration, as a callback sees it.
 
     Attributes
     ----------
@@ -25,9 +25,9 @@ class TrainingState:
         Since training began; a resumed run counts on.
     learning_rate : float
     model : DeepGP
-        Live: look, do not touch. Several models that train in one program have a leading axis in every tensor.
+        The live model: do not change it. Models that train in one program have a leading axis in every tensor.
     validation : float or None
-        With `validation_fraction`: mean log predictive density of a held-out row, all its targets together, in
+        With `validation_fraction`: mean log predictive density of a held-out row, jointly over its targets, in
         original units of y.
 
     Examples
@@ -50,9 +50,7 @@ class TrainingState:
     validation: float | None = None
 
 
-# A callback is called at every logged iteration and ends training by returning True. Where it has methods `open` and
-# `close`, these are called when training begins and when it is over, however it ended; with `state` and `restore` it
-# is carried through checkpoints: `state()` gives what JSON can hold, and `restore` takes it back after `open`.
+# `sodgp.training.callbacks` says what a callback may have beyond being called.
 Callback = Callable[[TrainingState], bool | None]
 
 
@@ -67,17 +65,15 @@ class History:
     terms : dict of str to list of float
     seconds : list of float
     rollbacks : int
-        How often training (or a sampler, also after its burn-in) went back to the last good parameters and halved the
-        step.
+        How often training (or a sampler, also after its burn-in) restored the last good parameters and halved the step.
     stopped : str
         Why training ended: ``"max_iter"``, ``"max_minutes"``, ``"callback"``, ``"interrupted"`` or ``"failed"``.
     jitter_climbs : int
-        Covariance matrices that could be factorised with more jitter only.
+        Covariance matrices that could be factorised only with more jitter.
     bad_gradients : int
-        Gradients that were not finite, and that Adam therefore never saw; each also rolled training back.
+        Gradients that were not finite, which Adam therefore skipped; each also rolled training back.
     validation : list of float
-        With `validation_fraction`: mean log predictive density of a held-out row, all its targets together; else
-        empty.
+        With `validation_fraction`: mean log predictive density of a held-out row, jointly over its targets; else empty.
 
     Examples
     --------
@@ -98,16 +94,11 @@ class History:
     validation: list[float] = field(default_factory=list)
 
     def log(self, iteration: int, terms: dict[str, float], seconds: float, validation: float | None = None) -> None:
-        """Append one entry; an iteration that is run again after a roll-back replaces its own."""
-        if self.iteration and self.iteration[-1] == iteration:
-            self.iteration.pop()
-            for column in (
-                self.bound,
-                self.seconds,
-                *self.terms.values(),
-                *([self.validation] * bool(self.validation)),
-            ):
-                column.pop()
+        """Append one entry; it replaces that of the same iteration, which is run again after a roll-back."""
+        if self.iteration[-1:] == [iteration]:
+            del self.iteration[-1:]
+            for column in (self.bound, self.seconds, self.validation, *self.terms.values()):
+                del column[-1:]
         if validation is not None:
             self.validation.append(validation)
         self.iteration.append(iteration)
@@ -117,7 +108,7 @@ class History:
             self.terms.setdefault(name, []).append(value)
 
     def safeguards(self) -> str:
-        """One line: which numerical safeguards had to act, and how often."""
+        """One line that says which numerical safeguards acted, and how often."""
         counts = {
             "roll-backs, each with half the step": self.rollbacks,
             "matrices with more jitter": self.jitter_climbs,

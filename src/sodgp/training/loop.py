@@ -1,4 +1,4 @@
-"""The training loop: steps, records of them, and a way back when numbers run away."""
+"""The training loop: steps, their history, and roll-backs when training diverges."""
 
 from __future__ import annotations
 
@@ -23,24 +23,11 @@ from sodgp.training.steps import GuardedAdam, Schedule, Snapshot, Step
 
 @dataclass
 class Course:
-    """Where a run stands between two iterations: with parameters, generators and batches, all that a loop carries.
+    """The state of a run between two iterations, beyond parameters, generators and batches.
 
-    Attributes
-    ----------
-    histories : list of History
-        One for each replicate.
-    good : Snapshot
-        What a roll-back restores, with its iteration `good_iteration`.
-    iteration, rollbacks, bad_gradients : int
-    shrink : float
-        What the learning rate is multiplied by: one half to the power of the roll-backs.
-    climbs : Climbs
-    fell_back : bool
-        Whether a recorded or compiled step was given up.
-    seconds : float
-        Of training before this process took over.
-    stopped : str
-        Why it is over; empty while it is not.
+    A roll-back restores `good`, of iteration `good_iteration`, and halves `shrink`, the factor of the learning rate.
+    `fell_back` says whether a recorded or compiled step was given up, `seconds` how long earlier processes trained, and
+    `stopped` why the run is over (empty while it is not). There is one history for each replicate.
     """
 
     histories: list[History]
@@ -59,15 +46,15 @@ class Course:
     @property
     def elapsed(self) -> float:
         """Seconds of training, those of earlier processes included."""
-        return self.seconds + self.here
+        return self.seconds + self.seconds_here
 
     @property
-    def here(self) -> float:
+    def seconds_here(self) -> float:
         """Seconds of training in this process."""
         return time.perf_counter() - self._began
 
     def close(self, stopped: str) -> list[History]:
-        """Write what was counted into the histories."""
+        """Write the counts and the reason of the end into the histories."""
         for history in self.histories:
             history.rollbacks, history.stopped = self.rollbacks, stopped
             history.jitter_climbs, history.bad_gradients = self.climbs.count, self.bad_gradients
@@ -75,10 +62,10 @@ class Course:
 
 
 class Journal(Protocol):
-    """Keeps a run on disk at intervals, and brings one back."""
+    """Writes a run to disk at intervals, and restores one."""
 
     def begin(self, course: Course, step: Step) -> None:
-        """Put a kept run back into the course, the step and everything else, if there is one to continue."""
+        """Restore the run to be continued, if there is one, into the course, the step and everything else."""
         ...
 
     def is_due(self, count: int) -> bool:
@@ -86,7 +73,7 @@ class Journal(Protocol):
         ...
 
     def write(self, course: Course, step: Step) -> None:
-        """Keep the run as it is."""
+        """Write the run as it is."""
         ...
 
 
@@ -103,35 +90,28 @@ def train(
     log_every: int = 50,
     max_rollbacks: int = 6,
 ) -> list[History]:
-    """Run the step `schedule.max_iter` times.
+    """Run the step `schedule.max_iter` times; the history of each replicate.
 
-    At every logged iteration the parameters are checked and kept. When the bound or a parameter stops being finite, or
-    a covariance cannot be factorised with the largest jitter, training goes back to the last kept parameters and halves
-    the step for the rest of the run. Ctrl-C ends training after the present iteration with a usable model.
+    At every logged iteration the parameters are checked and saved. When the bound or a parameter stops being finite, or
+    a covariance cannot be factorised with the largest jitter, training restores the last good parameters and halves the
+    step for the rest of the run. Ctrl-C ends training after the present iteration with a usable model.
 
     Parameters
     ----------
-    step : Step
-    model : nn.Module
-    schedule : Schedule
+    step, model, schedule
     replicates : int
         Models that train in this one program.
     callbacks : sequence of functions of TrainingState
         Called at logged iterations; one that returns True ends training.
     journal : Journal, optional
-        Asked after every iteration whether to write, and told to when training is stopped.
+        Writes when it is due, and when training is stopped.
     max_seconds : float, optional
         Training ends after the iteration in which this process has trained for so long.
     validation : function () -> float, optional
-        How well the present model predicts rows that it has not seen; asked at logged iterations.
+        How well the present model predicts rows that it has not seen; called at logged iterations.
     log_every : int
     max_rollbacks : int
         After so many the error is raised, with the last good parameters in place.
-
-    Returns
-    -------
-    list of History
-        One for each replicate.
 
     Raises
     ------
@@ -140,15 +120,14 @@ def train(
     """
     course = Course([History() for _ in range(replicates)], Snapshot(step.parameters, step.optimizer))
     try:
-        for callback in callbacks:
-            getattr(callback, "open", _nothing)()
+        _call(callbacks, "open")
         if journal is not None:
             journal.begin(course, step)
     except BaseException:
-        _close(callbacks)
+        _call(callbacks, "close")
         raise
     if course.stopped:
-        _close(callbacks)
+        _call(callbacks, "close")
         return course.close(course.stopped)
     stopped, terms = "max_iter", None
     try:
@@ -166,10 +145,10 @@ def train(
                     values = None if before is None else _checked(terms, step)
                     score = _scored(validation) if before is not None else None
                 except NumericalError as error:
-                    _go_back(course, step, error, max_rollbacks)
+                    _roll_back(course, step, error, max_rollbacks)
                     continue
                 if before is not None and values is not None:
-                    # Not the parameters after the step: nobody has seen a bound of theirs yet.
+                    # Not the parameters after the step, whose bound is not known yet.
                     course.good, course.good_iteration = before, iteration - 1
                     means = _log(course, values, score)
                     bound = math.fsum(means.values())
@@ -183,7 +162,7 @@ def train(
                     if any(answers):
                         stopped = course.stopped = "callback"
                         break
-                is_late = max_seconds is not None and course.here >= max_seconds
+                is_late = max_seconds is not None and course.seconds_here >= max_seconds
                 is_over = iteration < schedule.max_iter and (interrupt.requested or is_late)
                 if journal is not None and (is_over or journal.is_due(iteration)):
                     journal.write(course, step)
@@ -193,10 +172,10 @@ def train(
             else:
                 course.stopped = "max_iter"
     except KeyboardInterrupt:
-        # In the middle of a step: nothing is written, and the last terms may be of other parameters.
+        # In the middle of a step: nothing is written, and the last terms may belong to other parameters.
         stopped, terms = "interrupted", None
     finally:
-        _close(callbacks)
+        _call(callbacks, "close")
     if stopped in ("interrupted", "max_minutes"):
         _end_early(course, step, terms, validation)
     if stopped == "interrupted":
@@ -208,8 +187,8 @@ def train(
     return course.close(stopped)
 
 
-def _go_back(course: Course, step: Step, error: NumericalError, max_rollbacks: int) -> None:
-    """Restore the last good parameters, and step plainly or half as far from there; the error itself at the end."""
+def _roll_back(course: Course, step: Step, error: NumericalError, max_rollbacks: int) -> None:
+    """Restore the last good parameters, and go on plainly or with half the step; at last raise the error."""
     course.good.restore(step.parameters, step.optimizer)
     course.iteration = course.good_iteration
     course.bad_gradients += isinstance(error, GradientError)
@@ -218,7 +197,7 @@ def _go_back(course: Course, step: Step, error: NumericalError, max_rollbacks: i
         course.fell_back = True
         return
     if course.rollbacks == max_rollbacks:
-        _say_what_was_tried(error, max_rollbacks, course.good_iteration, step.parameters[0].dtype)
+        _explain(error, max_rollbacks, course.good_iteration, step.parameters[0].dtype)
         error.histories = course.close("failed")
         raise error
     course.rollbacks += 1
@@ -226,7 +205,7 @@ def _go_back(course: Course, step: Step, error: NumericalError, max_rollbacks: i
 
 
 def _log(course: Course, values: dict[str, list[float]], score: float | None) -> dict[str, float]:
-    """Add an entry to every history; the terms' means over replicates."""
+    """Add an entry to every history, and return the terms' means over replicates."""
     seconds = course.elapsed
     for replicate, history in enumerate(course.histories):
         history.log(course.iteration, {name: value[replicate] for name, value in values.items()}, seconds, score)
@@ -234,7 +213,7 @@ def _log(course: Course, values: dict[str, list[float]], score: float | None) ->
 
 
 def _end_early(course: Course, step: Step, terms: Terms | None, validation: Callable[[], float] | None) -> None:
-    """Log the last iteration if it was not, or go back to the last good parameters if it went wrong unseen."""
+    """Log the last iteration if it was not, or restore the last good parameters if it failed unnoticed."""
     try:
         if terms is not None:
             values = _checked(terms, step)
@@ -246,17 +225,14 @@ def _end_early(course: Course, step: Step, terms: Terms | None, validation: Call
         course.good.restore(step.parameters, step.optimizer)
 
 
-def _close(callbacks: Sequence[Callback]) -> None:
+def _call(callbacks: Sequence[Callback], name: str) -> None:
+    """Call the method `open` or `close` of the callbacks that have it."""
     for callback in callbacks:
-        getattr(callback, "close", _nothing)()
-
-
-def _nothing() -> None:
-    """A callback without `open` or `close` has nothing to open or close."""
+        getattr(callback, name, lambda: None)()
 
 
 def _checked(terms: Terms, step: Step) -> dict[str, list[float]]:
-    """The terms of every replicate, once they, the parameters and the gradients are known to be finite."""
+    """The terms of every replicate; NumericalError unless they, the parameters and the gradients are finite."""
     values = {name: value.double().reshape(-1).tolist() for name, value in terms.items()}
     if not all(math.isfinite(number) for value in values.values() for number in value):
         raise NumericalError("the bound is not finite.")
@@ -268,19 +244,18 @@ def _checked(terms: Terms, step: Step) -> dict[str, list[float]]:
 
 
 def _scored(validation: Callable[[], float] | None) -> float | None:
-    """The held-out rows' log density, where there are some."""
+    """The held-out rows' log density, if there are any."""
     score = None if validation is None else validation()
     if score is not None and not math.isfinite(score):
         raise NumericalError("the log density of the held-out rows is not finite.")
     return score
 
 
-def _say_what_was_tried(error: NumericalError, rollbacks: int, iteration: int, dtype: torch.dtype) -> None:
-    narrow = (
-        " The numbers were float32, which has seven digits; dtype='float64' has sixteen and often just works."
-        if dtype == torch.float32
-        else ""
-    )
+def _explain(error: NumericalError, rollbacks: int, iteration: int, dtype: torch.dtype) -> None:
+    """Add to the error what training tried, and what the user can."""
+    narrow = ""
+    if dtype == torch.float32:
+        narrow = " The numbers were float32, which has seven digits; dtype='float64' has sixteen and often just works."
     error.args = (
         f"{error.args[0]} Training went back {rollbacks} times and halved its step each time; the last good"
         f" parameters are those of iteration {iteration}.{narrow}",

@@ -10,23 +10,17 @@ from torch import nn
 
 from sodgp.errors import NumericalWarning
 from sodgp.inference.contract import Terms
-from sodgp.training.steps import GuardedAdam, Snapshot
+from sodgp.training.steps import EagerStep, GuardedAdam, Snapshot
 
 _WARM_UP = 3
 
 
-class CapturedStep:
-    """The same step, recorded once as a CUDA graph: forward, backward and Adam replay without the host.
+class CapturedStep(EagerStep):
+    """An `EagerStep` recorded once as a CUDA graph: forward, backward and Adam replay without the host.
 
-    On a GPU a step is several hundred tiny kernels, and launching them one by one takes most of the time. The numbers
-    are those of `EagerStep`: parameters, optimiser and generators are put back after the recording.
-
-    Parameters
-    ----------
-    model, objective, learning_rate, advance
-        As in `EagerStep`; the objective must not wait for the device.
-    generators : sequence of torch.Generator
-        The CUDA generators that the objective draws from.
+    On a GPU a step is hundreds of tiny kernels, and launching them one by one takes most of the time. The numbers are
+    those of the plain step: parameters, optimiser and generators are restored after the recording. The objective must
+    not wait for the device; `generators` are the CUDA generators that it draws from.
     """
 
     def __init__(
@@ -37,11 +31,9 @@ class CapturedStep:
         advance: Callable[[], None],
         generators: Sequence[torch.Generator],
     ) -> None:
-        self.objective = objective
-        self.advance = advance
-        self.parameters = [p for p in model.parameters() if p.requires_grad]
-        self._rate = torch.tensor(learning_rate, dtype=torch.float32, device=self.parameters[0].device)
-        self.optimizer = GuardedAdam(self.parameters, self._rate, capturable=True)
+        device = next(p.device for p in model.parameters() if p.requires_grad)
+        self._rate = torch.tensor(learning_rate, dtype=torch.float32, device=device)
+        super().__init__(model, objective, self._rate, advance, capturable=True)
         self._recording: Recording | None = Recording(self._once, self.parameters, self.optimizer, generators)
 
     def set_learning_rate(self, rate: float) -> None:
@@ -49,47 +41,22 @@ class CapturedStep:
         self._rate.fill_(rate)
 
     def fall_back(self) -> bool:
-        """Give up the recording, in which a failed factorisation becomes NaN, and the compiler."""
+        """Stop using the recording, in which a failed factorisation becomes NaN, and the compiler."""
         was_recorded, self._recording = self._recording is not None, None
-        give_up = getattr(self.objective, "fall_back", None)
-        if give_up is not None:
-            give_up()
+        super().fall_back()
         return was_recorded
 
     def __call__(self) -> Terms:
-        """Replay the step; a failed factorisation shows as NaN, which the training loop finds at its next look."""
+        """Replay the step; a failed factorisation shows as NaN, which the training loop finds when it next checks."""
         self.advance()
         return self._once() if self._recording is None else self._recording()
 
-    def _once(self) -> Terms:
-        self.optimizer.zero_grad(set_to_none=True)
-        terms = self.objective()
-        loss = -torch.stack(list(terms.values())).sum()
-        loss.backward()
-        self.optimizer.step()
-        return {name: value.detach() for name, value in terms.items()}
-
 
 class Recording:
-    """A function of nothing, recorded once as a CUDA graph and replayed at every call.
+    """A function without arguments, recorded once as a CUDA graph and replayed at every call.
 
-    Recording it runs it a few times; parameters, optimiser and generators are put back afterwards.
-
-    Parameters
-    ----------
-    once : function () -> dict of Tensor
-        Reads and writes tensors in place, and never waits for the device.
-    parameters : sequence of nn.Parameter
-        All that it changes,
-    optimizer : torch.optim.Optimizer
-        with the state that goes with them.
-    generators : sequence of torch.Generator
-        The CUDA generators that it draws from.
-
-    Raises
-    ------
-    RuntimeError
-        When something in it cannot be recorded.
+    It reads and writes tensors in place and never waits for the device; RuntimeError if it cannot be recorded. It is
+    run a few times first; afterwards all that it changes (parameters, optimiser, CUDA generators) is restored.
     """
 
     def __init__(

@@ -1,7 +1,7 @@
 """Fits in scaled units: build models, train them, hand them back with their histories.
 
-Several problems of one shape train in one program, with a leading replicate axis; each gets the result that it would
-have had alone, to rounding.
+Problems of one shape train in one program, with a leading replicate axis; each gets the result that it would have had
+alone, to rounding.
 """
 
 from __future__ import annotations
@@ -10,13 +10,13 @@ import math
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 
 from sodgp.errors import NumericalError
 from sodgp.inference.contract import Inference
 from sodgp.inference.diagnostics import SamplerDiagnostics
+from sodgp.inference.sampler import Sampler
 from sodgp.linalg.draws import FreshDraws, TapeDraws
 from sodgp.model.deep_gp import DeepGP
 from sodgp.training.batches import Batcher
@@ -87,7 +87,7 @@ class Settings:
 
 @dataclass(frozen=True)
 class FitResult:
-    """What training leaves behind of one model.
+    """A trained model with its history.
 
     Attributes
     ----------
@@ -134,7 +134,7 @@ def fit(inference: Inference, problems: Sequence[Problem], settings: Settings) -
     ConfigurationError
         For problems of different shapes.
     NumericalError
-        When training ran away and could not be brought back.
+        When training diverged and could not be brought back.
     CheckpointError
         When the checkpoint to continue from belongs to other data or settings.
 
@@ -151,85 +151,88 @@ def fit(inference: Inference, problems: Sequence[Problem], settings: Settings) -
     >>> result.history.iteration, len(result.model.layers)
     ([1, 10], 1)
     """
-    singles = [_initial_model(inference, problem, settings) for problem in problems]
-    if len(problems) == 1:
-        model, data = singles[0], problems[0].data
-    else:
-        model, data = stack(inference, problems, singles).to(settings.device), stack_data([p.data for p in problems])
-    seeds = [p.seed for p in problems]
-    batcher = Batcher(
-        data.to(settings.device), settings.batch_rows, [torch.Generator().manual_seed(seed + 2) for seed in seeds]
-    )
-    schedule = Schedule(settings.learning_rate, settings.schedule, settings.max_iter)
-
-    def results(histories: Sequence[History], diagnostics: SamplerDiagnostics | None = None) -> list[FitResult]:
-        if len(problems) > 1:
-            unstack(model, singles)
-        count = len(problems)
-        bounds: list[float | None] = [None] * count
-        if settings.compares and inference.uses_subset and not batcher.is_full:
-            bounds = [_final_bound(inference, *pair, settings) for pair in zip(singles, problems, strict=True)]
-        of_each = [diagnostics] * count
-        if diagnostics is not None and count > 1:
-            of_each = [diagnostics.of_replicate(index) for index in range(count)]
-        for single in singles:
-            single.requires_grad_(False).eval()
-        return [FitResult(*each) for each in zip(singles, histories, bounds, of_each, strict=True)]
-
-    generators, journal = _generators(seeds, settings.device), None
+    run = _Run(inference, problems, settings)
     sampler = inference.sampler
-    if settings.checkpoint is not None:
-        journal = CheckpointJournal(
-            settings.checkpoint,
-            problems,
-            settings.device,
-            batcher,
-            generators,
-            settings.callbacks,
-            settings.held_out,
-        )
-    watched: dict[str, Any] = {
-        "callbacks": settings.callbacks,
-        "journal": journal,
-        "max_seconds": settings.max_seconds,
-    }
+    if sampler is not None:
+        return run.results(*run.sample(sampler))
     try:
-        if sampler is not None:
-            draws = FreshDraws(_one_or_many(generators), sampler.n_chains, dtype=model.dtype, device=settings.device)
-            sampling = SamplingStep(model, sampler, batcher, draws, schedule)
-            if _is_to_be_recorded(model, settings):
-                sampling.record(generators)
-            return results(*fit_by_sampling(sampling, inference, **watched))
-        step = training_step(inference, model, batcher, seeds, settings, generators)
-        score = None
-        if settings.held_out is not None:
-            score = settings.held_out.judge(inference, model, batcher)
-        watched["validation"] = score
-        histories = train(step, model, schedule, replicates=len(problems), **watched)
-        if journal is not None and histories[0].stopped in ("max_iter", "callback"):
-            journal.finish(step)
+        return run.results(run.optimize())
     except NumericalError as error:
-        # A model to be sampled is none before it has posterior draws.
-        if sampler is None:
-            error.kept = results(error.histories or [History() for _ in problems])
+        error.kept = run.results(error.histories or [History() for _ in problems])
         raise
-    return results(histories)
 
 
-def _final_bound(inference: Inference, model: DeepGP, problem: Problem, settings: Settings) -> float | None:
-    """A number to compare models by, not worth losing what was trained: None where it cannot be computed."""
-    with suppress(NumericalError, torch.linalg.LinAlgError):  # type: ignore[attr-defined]
-        value = bound_of(
-            model,
-            inference,
-            problem.data,
-            problem.chosen,
-            batch_rows=settings.batch_rows,
-            n_samples=settings.n_samples,
-            seed=0,
+class _Run:
+    """One fit: the models, stacked where there are many, and everything that moves while they train."""
+
+    def __init__(self, inference: Inference, problems: Sequence[Problem], settings: Settings) -> None:
+        self.inference, self.problems, self.settings = inference, problems, settings
+        self.seeds = [problem.seed for problem in problems]
+        self.singles = [_initial_model(inference, problem, settings) for problem in problems]
+        self.model, data = self.singles[0], problems[0].data
+        if len(problems) > 1:
+            self.model = stack(inference, problems, self.singles).to(settings.device)
+            data = stack_data([problem.data for problem in problems])
+        self.batcher = Batcher(
+            data.to(settings.device),
+            settings.batch_rows,
+            [torch.Generator().manual_seed(seed + 2) for seed in self.seeds],
         )
-        return value if math.isfinite(value) else None
-    return None
+        self.schedule = Schedule(settings.learning_rate, settings.schedule, settings.max_iter)
+        self.generators = _generators(self.seeds, settings.device)
+        self.journal = None
+        if settings.checkpoint is not None:
+            self.journal = CheckpointJournal(
+                settings.checkpoint,
+                problems,
+                settings.device,
+                self.batcher,
+                self.generators,
+                settings.callbacks,
+                settings.held_out,
+            )
+
+    def optimize(self) -> list[History]:
+        settings, model, batcher = self.settings, self.model, self.batcher
+        step = training_step(self.inference, model, batcher, self.seeds, settings, self.generators)
+        held_out = settings.held_out
+        histories = train(
+            step,
+            model,
+            self.schedule,
+            replicates=len(self.problems),
+            callbacks=settings.callbacks,
+            journal=self.journal,
+            max_seconds=settings.max_seconds,
+            validation=None if held_out is None else held_out.judge(self.inference, model, batcher),
+        )
+        if self.journal is not None and histories[0].stopped in ("max_iter", "callback"):
+            self.journal.finish(step)
+        return histories
+
+    def sample(self, sampler: Sampler) -> tuple[list[History], SamplerDiagnostics | None]:
+        settings, model = self.settings, self.model
+        draws = FreshDraws(_one_or_many(self.generators), sampler.n_chains, dtype=model.dtype, device=settings.device)
+        step = SamplingStep(model, sampler, self.batcher, draws, self.schedule)
+        if _is_to_be_recorded(model, settings):
+            step.record(self.generators)
+        return fit_by_sampling(
+            step, self.inference, callbacks=settings.callbacks, journal=self.journal, max_seconds=settings.max_seconds
+        )
+
+    def results(self, histories: Sequence[History], diagnostics: SamplerDiagnostics | None = None) -> list[FitResult]:
+        """What each problem gets of the run as it is now."""
+        is_stacked = len(self.problems) > 1
+        if is_stacked:
+            unstack(self.model, self.singles)
+        needs_bound = self.settings.compares and self.inference.uses_subset and not self.batcher.is_full
+        results = []
+        for index, (single, problem, history) in enumerate(zip(self.singles, self.problems, histories, strict=True)):
+            bound = _final_bound(self.inference, single, problem, self.settings) if needs_bound else None
+            of_one = diagnostics.of_replicate(index) if diagnostics is not None and is_stacked else diagnostics
+            single.requires_grad_(False).eval()
+            results.append(FitResult(single, history, bound, of_one))
+        return results
 
 
 def _initial_model(inference: Inference, problem: Problem, settings: Settings) -> DeepGP:
@@ -238,15 +241,17 @@ def _initial_model(inference: Inference, problem: Problem, settings: Settings) -
     model = inference.build(problem.architecture, problem.data, generator).to(settings.device)
     if problem.start is None:
         return model
-    return warm(
-        model,
-        problem.start,
-        inference,
-        problem.data,
-        batch_rows=settings.batch_rows,
-        n_samples=settings.n_samples,
-        seed=problem.seed,
-    )
+    rows, n_samples = settings.batch_rows, settings.n_samples
+    return warm(model, problem.start, inference, problem.data, batch_rows=rows, n_samples=n_samples, seed=problem.seed)
+
+
+def _final_bound(inference: Inference, model: DeepGP, problem: Problem, settings: Settings) -> float | None:
+    """A number to compare models by, not worth losing what was trained: None where it cannot be computed."""
+    rows, n_samples = settings.batch_rows, settings.n_samples
+    with suppress(NumericalError, torch.linalg.LinAlgError):  # type: ignore[attr-defined]
+        value = bound_of(model, inference, problem.data, problem.chosen, batch_rows=rows, n_samples=n_samples, seed=0)
+        return value if math.isfinite(value) else None
+    return None
 
 
 def training_step(
@@ -260,18 +265,7 @@ def training_step(
     """The whole step of a variational method: batch, draws, forward, backward and Adam.
 
     Recorded as a CUDA graph where the settings ask for it and nothing in the model waits for the device; else plain.
-
-    Parameters
-    ----------
-    inference : Inference
-    model : DeepGP
-        On the device of the settings.
-    batcher : Batcher
-    seeds : sequence of int
-        One for each replicate.
-    settings : Settings
-    generators : list of torch.Generator, optional
-        Of the Monte Carlo draws, one for each replicate; else they are made from the seeds.
+    The Monte Carlo draws come from `generators`, one for each replicate; without them they are made from the seeds.
     """
     generators = _generators(seeds, settings.device) if generators is None else generators
     tape = TapeDraws(_one_or_many(generators), settings.n_samples, dtype=model.dtype, device=settings.device)

@@ -1,4 +1,4 @@
-"""Several models of one shape as one model with a leading replicate axis, and back."""
+"""Models of one shape stacked into one model with a leading replicate axis, and unstacked again."""
 
 from __future__ import annotations
 
@@ -49,13 +49,7 @@ class Problem:
 
 
 def stack(inference: Inference, problems: Sequence[Problem], singles: Sequence[DeepGP]) -> DeepGP:
-    """One model with a leading replicate axis, holding the parameters of all `singles`.
-
-    Raises
-    ------
-    ConfigurationError
-        When the problems differ in shape.
-    """
+    """One model with a leading replicate axis and the parameters of all `singles`, which must have equal shapes."""
     replicates = torch.Size([len(problems)])
     shapes = {(p.data.X_s.shape, p.data.X_r.shape, p.data.y_r.shape, tuple(p.architecture.widths)) for p in problems}
     if len(shapes) > 1:
@@ -80,7 +74,7 @@ def stack(inference: Inference, problems: Sequence[Problem], singles: Sequence[D
 
 
 def unstack(model: DeepGP, singles: Sequence[DeepGP]) -> None:
-    """Give every single model its replicate's parameters."""
+    """Copy each replicate's parameters into its single model."""
     stacked = _tensors(model)
     with torch.no_grad():
         for index, single in enumerate(singles):

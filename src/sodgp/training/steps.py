@@ -1,4 +1,4 @@
-"""One step of Adam on minus the objective: learning rate, objective, optimiser, and the step that joins them."""
+"""One step of Adam on minus the objective: learning rate, objective, optimiser, and the step that combines them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from types import FunctionType, MethodType
-from typing import Any, Protocol
+from typing import Protocol
 
 import torch
 from torch import Tensor, nn
@@ -54,7 +54,8 @@ class Schedule:
     def __post_init__(self) -> None:
         if self.learning_rate < _SMALLEST_RATE:
             raise ConfigurationError(
-                f"learning_rate={self.learning_rate!r} is below {_SMALLEST_RATE:g}: steps keep it in single precision."
+                f"learning_rate={self.learning_rate!r} is below {_SMALLEST_RATE:g}, too small for the single precision"
+                " in which steps keep it; choose a larger one."
             )
         if self.kind not in SCHEDULES:
             raise ConfigurationError(f"schedule={self.kind!r} is unknown; choose one of {', '.join(SCHEDULES)}.")
@@ -75,7 +76,7 @@ class Step(Protocol):
 
     @property
     def optimizer(self) -> torch.optim.Optimizer:
-        """Whose state goes with the parameters."""
+        """The optimiser of the parameters."""
         ...
 
     def set_learning_rate(self, rate: float) -> None:
@@ -83,7 +84,7 @@ class Step(Protocol):
         ...
 
     def fall_back(self) -> bool:
-        """From now on step plainly, where a failed factorisation gets more jitter; whether anything changed."""
+        """Step without recording or compiler, so that a failed factorisation gets more jitter; whether that is new."""
         ...
 
     def __call__(self) -> Terms:
@@ -92,18 +93,10 @@ class Step(Protocol):
 
 
 class Objective:
-    """Named terms of an inference method at the present parameters, batch and a fresh tape of random numbers.
+    """Named terms of an inference method at the present parameters and batch, with fresh random numbers.
 
-    Parameters
-    ----------
-    inference : Inference
-    model : DeepGP
-    batcher : Batcher
-    draws : TapeDraws
-        New; it is rehearsed here.
-    compile : bool
-        Let PyTorch's compiler fuse the operations between the matrix products. It takes 10 to 60 seconds once, and
-        pays in long runs.
+    The tape `draws` is new and rehearsed here. With `compile` PyTorch's compiler fuses the operations between the
+    matrix products, which takes 10 to 60 seconds once and pays in long runs.
     """
 
     def __init__(
@@ -114,10 +107,10 @@ class Objective:
             inference.terms(model, batcher.batch(), draws)
         draws.finish_rehearsal()
         self._terms = self._compiled() if compile else self._plain
-        if compile and (trouble := self._trouble_with_the_compiler()):
+        if compile and (problem := self._compiler_problem()):
             self.fall_back()
             warnings.warn(
-                f"PyTorch {torch.__version__} {trouble}; training goes on without its compiler. Another version of"
+                f"PyTorch {torch.__version__} {problem}; training goes on without its compiler. Another version of"
                 " PyTorch may do better.",
                 NumericalWarning,
                 stacklevel=2,
@@ -128,16 +121,16 @@ class Objective:
         return self._terms(*self.draws.refill())
 
     def fall_back(self) -> bool:
-        """Give up the compiler; whether there was one."""
+        """Stop using the compiler; whether it was in use."""
         was_compiled = self._terms != self._plain
         self._terms = self._plain
         return was_compiled
 
-    def _trouble_with_the_compiler(self) -> str:
-        """What is wrong with the compiled function; empty where values and gradients are the plain ones somewhere.
+    def _compiler_problem(self) -> str:
+        """What is wrong with the compiled function; empty if its values and gradients equal the plain ones.
 
-        Compilers have bugs, and one that loses a part of a gradient shows in nothing but the fit. The place is
-        random because many gradients are zero by symmetry at the initial values; the parameters are put back.
+        Compilers have bugs, and one that loses a part of a gradient shows in nothing but the fit. They are compared at
+        random parameters, since many gradients are zero by symmetry at the initial ones, which are then restored.
         """
         parameters = [p for p in self.model.parameters() if p.requires_grad]
         values = [p.detach().clone() for p in parameters]
@@ -151,7 +144,7 @@ class Objective:
             plain = _with_gradients(self._plain, numbers, parameters)
             compiled = _with_gradients(self._terms, numbers, parameters)
         except RuntimeError as error:
-            # Everything that its compiler raises is one: no C++ compiler, an operation that it cannot follow.
+            # All errors of the compiler are RuntimeErrors: no C++ compiler, an operation that it does not support.
             return f"cannot compile this model ({str(error).splitlines()[0]})"
         finally:
             with torch.no_grad():
@@ -165,13 +158,10 @@ class Objective:
         return "" if equal else "compiles this model to another gradient than that of the plain step"
 
     def _compiled(self) -> Callable[..., Terms]:
-        """`_plain` through the compiler, with code of its own.
-
-        The compiler keeps what it made by the code object that it made it from, and gives up at the ninth model.
-        """
+        """`_plain` compiled, from a copy of its code: the compiler caches by code object, and eight models at most."""
         function = Objective._plain
-        own = FunctionType(function.__code__.replace(), function.__globals__, function.__name__)
-        return torch.compile(MethodType(own, self), dynamic=False, fullgraph=True)
+        copied = FunctionType(function.__code__.replace(), function.__globals__, function.__name__)
+        return torch.compile(MethodType(copied, self), dynamic=False, fullgraph=True)
 
     def _plain(self, *numbers: Tensor) -> Terms:
         self.draws.load(numbers)
@@ -189,23 +179,9 @@ def _with_gradients(
 class GuardedAdam(torch.optim.Adam):
     """Fused Adam whose parameters and moments stay as they are when the gradient is not finite.
 
-    The test is the gradient's Euclidean norm: a norm that overflows is as bad, because Adam squares what it gets. On
-    the CPU the step raises. On a GPU nobody waits for the answer: the step is left out on the device itself, a recorded
-    one too, and `refused` counts it until the training loop looks.
-
-    Parameters
-    ----------
-    parameters : sequence of nn.Parameter
-    lr : float or Tensor
-    capturable : bool
-        As in `torch.optim.Adam`.
-
-    Attributes
-    ----------
-    waits : bool
-        Whether every step waits for the test and raises: on the CPU.
-    refused : Tensor of shape []
-        Gradients that were left out on a GPU since the last look.
+    The test is the gradient's Euclidean norm: a norm that overflows is as bad, because Adam squares the gradient. On
+    the CPU every step waits for the test (`waits`) and raises. On a GPU nobody waits: the step is skipped on the device
+    itself, also in a recording, and counted in `refused` until the training loop looks.
     """
 
     def __init__(self, parameters: Sequence[nn.Parameter], lr: float | Tensor, *, capturable: bool = False) -> None:
@@ -215,14 +191,8 @@ class GuardedAdam(torch.optim.Adam):
         self.refused = torch.zeros((), dtype=torch.float32, device=device)
         self._kernels = CudaAdam(self.refused) if device.type == "cuda" and capturable else None
 
-    def step(self, closure: Callable[[], Any] | None = None) -> None:  # type: ignore[override]
-        """One step of Adam, or none.
-
-        Raises
-        ------
-        GradientError
-            On the CPU, when the gradient is not finite; nothing has changed then.
-        """
+    def step(self, closure: Callable[[], float] | None = None) -> None:  # type: ignore[override]
+        """One step of Adam, or none; on the CPU GradientError, with nothing changed, if the gradient is not finite."""
         if self._kernels is not None and self._kernels.step(self.param_groups[0], self.state):
             return
         gradients = [p.grad for group in self.param_groups for p in group["params"] if p.grad is not None]
@@ -239,7 +209,7 @@ class GuardedAdam(torch.optim.Adam):
             raise GradientError("a gradient is not finite.")
 
     def look(self) -> int:
-        """How many gradients a GPU has left out since the last look."""
+        """How many steps a GPU has skipped since the last call."""
         if self.waits:
             return 0
         count = int(self.refused)
@@ -250,27 +220,22 @@ class GuardedAdam(torch.optim.Adam):
 class EagerStep:
     """A step run operation by operation.
 
-    Parameters
-    ----------
-    model : nn.Module
-    objective : function () -> Terms
-        A pure function of the parameters, the present batch and the generators.
-    learning_rate : float
-    advance : function () -> None
-        Chooses the next batch.
+    The objective is a pure function of the parameters, the present batch and the generators; `advance` chooses the
+    next batch.
     """
 
     def __init__(
         self,
         model: nn.Module,
         objective: Callable[[], Terms],
-        learning_rate: float,
+        learning_rate: float | Tensor,
         advance: Callable[[], None] = lambda: None,
+        *,
+        capturable: bool = False,
     ) -> None:
-        self.objective = objective
-        self.advance = advance
+        self.objective, self.advance = objective, advance
         self.parameters = [p for p in model.parameters() if p.requires_grad]
-        self.optimizer = GuardedAdam(self.parameters, learning_rate)
+        self.optimizer = GuardedAdam(self.parameters, learning_rate, capturable=capturable)
 
     def set_learning_rate(self, rate: float) -> None:
         """Use this rate from now on."""
@@ -278,7 +243,7 @@ class EagerStep:
             group["lr"] = rate
 
     def fall_back(self) -> bool:
-        """Give up a compiled objective, in which a failed factorisation becomes NaN."""
+        """Stop using a compiled objective, in which a failed factorisation becomes NaN."""
         give_up = getattr(self.objective, "fall_back", None)
         return bool(give_up()) if give_up is not None else False
 
@@ -292,18 +257,21 @@ class EagerStep:
             every step: the training loop does, at intervals.
         """
         self.advance()
+        return self._once()
+
+    def _once(self) -> Terms:
+        self.optimizer.zero_grad(set_to_none=True)
         terms = self.objective()
         loss = -torch.stack(list(terms.values())).sum()
         if not loss.is_cuda and not bool(torch.isfinite(loss)):
             raise NumericalError("the bound is not finite.")
-        self.optimizer.zero_grad(set_to_none=True)
         loss.backward()
         self.optimizer.step()
         return {name: value.detach() for name, value in terms.items()}
 
 
 class Snapshot:
-    """Parameters and optimiser state at a moment known to be good."""
+    """A copy of parameters and optimiser state, taken while they are known to be good."""
 
     def __init__(self, parameters: Sequence[nn.Parameter], optimizer: torch.optim.Optimizer) -> None:
         self.values = [p.detach().clone() for p in parameters]
@@ -313,7 +281,7 @@ class Snapshot:
         }
 
     def restore(self, parameters: Sequence[nn.Parameter], optimizer: torch.optim.Optimizer) -> None:
-        """Put everything back, in place; state that did not exist yet becomes zero."""
+        """Restore everything in place; optimiser state that did not exist yet becomes zero."""
         with torch.no_grad():
             for parameter, value in zip(parameters, self.values, strict=True):
                 parameter.copy_(value)

@@ -1,4 +1,4 @@
-"""Writing a run to a folder while it goes on, and continuing from it.
+"""Checkpoints: writing a run to a folder while it trains, and continuing from it.
 
 Part of `sodgp.training`.
 """

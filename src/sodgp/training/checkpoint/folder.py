@@ -1,8 +1,8 @@
-"""Checkpoint files: a folder with the last two moments of a run, each one safetensors file. No pickle.
+"""Checkpoint files: a folder with the last two states of a run, one safetensors file each. No pickle.
 
-A file is written beside its place and moved there when it is on the disk, so a process that is killed leaves whole
-files only. Each holds a SHA-256 of its content; one that does not match is passed over for the one before it. This
-module knows nothing of training; `sodgp.training.checkpoint.journal` says what a checkpoint holds.
+A file is written under another name and renamed when it is complete, so a process that is killed leaves only whole
+files. Each has a SHA-256 of its content; if that does not match, the file before it is read. This module knows nothing
+of training; `sodgp.training.checkpoint.journal` says what a checkpoint holds.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import json
 import re
 import time
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,26 +23,19 @@ from torch import Tensor
 
 from sodgp.errors import CheckpointError, CheckpointWarning
 from sodgp.system.container import Record
-from sodgp.system.files import StrPath, write_whole
+from sodgp.system.files import StrPath, write_bytes_whole
 
 FORMAT = "sodgp-checkpoint"
 FORMAT_VERSION = 2
 KEPT = 2
 _NAME = re.compile(r"checkpoint-(\d{8,})\.safetensors")
-# What a process that was killed while it wrote leaves behind.
+# Left behind by a process that was killed while it wrote.
 _SCRATCH = re.compile(r"\.{1,2}checkpoint-(trial|.*\.tmp)")
 
 
 @dataclass(frozen=True)
 class Cadence:
-    """How often a checkpoint is written: after so many steps, or so many seconds.
-
-    Parameters
-    ----------
-    steps : int, optional
-    seconds : float, optional
-        One of the two.
-    """
+    """How often a checkpoint is written: after so many steps, or else so many seconds."""
 
     steps: int | None = None
     seconds: float | None = None
@@ -55,17 +48,9 @@ class Cadence:
 
 
 class CheckpointFolder:
-    """The checkpoints of one run.
+    """The checkpoints of one run, in a folder that is made if it is missing; other files in it are left alone.
 
-    Parameters
-    ----------
-    path : path
-        Made where it is missing. Other files in it are left alone.
-
-    Raises
-    ------
-    CheckpointError
-        When nothing can be written there: better now than after the first hour.
+    CheckpointError if nothing can be written there: better now than after the first hour.
     """
 
     def __init__(self, path: StrPath) -> None:
@@ -77,7 +62,7 @@ class CheckpointFolder:
                 if _SCRATCH.fullmatch(file.name):
                     file.unlink(missing_ok=True)
             trial = self.path / ".checkpoint-trial"
-            write_whole(trial, _writer(b"can be written"))
+            write_bytes_whole(trial, b"can be written")
             trial.unlink(missing_ok=True)
         except OSError as error:
             raise CheckpointError(
@@ -92,25 +77,16 @@ class CheckpointFolder:
         return sorted(found, key=_number, reverse=True)
 
     def write(self, info: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> bool:
-        """Write a checkpoint and remove all but the last two; where the disk refuses, warn and leave what is there.
+        """Write a checkpoint (JSON and tensors) and remove all but the last two; whether it was written.
 
-        Parameters
-        ----------
-        info : dict
-            Anything that JSON can hold.
-        tensors : dict of str to Tensor
-
-        Returns
-        -------
-        bool
-            Whether it was written.
+        If the disk refuses, it warns and leaves the others.
         """
         held = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in tensors.items()}
         text = json.dumps({"format_version": FORMAT_VERSION, **info}, allow_nan=False, ensure_ascii=False)
         content = to_bytes(held, metadata={FORMAT: text, "sha256": _digest(text, held)})
         file = self.path / f"checkpoint-{self._serial + 1:08d}.safetensors"
         try:
-            write_whole(file, _writer(content))
+            write_bytes_whole(file, content)
         except OSError as error:
             warnings.warn(
                 f"no checkpoint could be written to {self.path} ({error.strerror or error}); training goes on, and"
@@ -125,17 +101,9 @@ class CheckpointFolder:
         return True
 
     def read(self, *, quiet: bool = False) -> Record | None:
-        """The newest checkpoint that is whole; None where there is none at all.
+        """The newest undamaged checkpoint; None if there are none, CheckpointError if all are damaged.
 
-        Parameters
-        ----------
-        quiet : bool
-            Do not warn of damaged ones.
-
-        Raises
-        ------
-        CheckpointError
-            When there are some, but none is whole.
+        It warns of damaged ones unless `quiet`.
         """
         reason = ""
         for file in self.files():
@@ -146,7 +114,7 @@ class CheckpointFolder:
                 if not quiet:
                     warnings.warn(f"{reason} The one before it is tried.", CheckpointWarning, stacklevel=2)
                 continue
-            # Until there are two new ones, the one that was read stays.
+            # The one that was read stays until there are two new ones.
             self._mine = [file]
             return record
         if reason:
@@ -169,13 +137,6 @@ class CheckpointFolder:
 
 def _number(file: Path) -> int:
     return int(file.name.split(".")[0].removeprefix("checkpoint-"))
-
-
-def _writer(content: bytes) -> Callable[[Path], None]:
-    def write(file: Path) -> None:
-        file.write_bytes(content)
-
-    return write
 
 
 def _read(file: Path) -> Record:

@@ -1,8 +1,8 @@
-"""A run on disk: everything that training has changed since it began, written at intervals and put back bit for bit.
+"""Writes everything that training has changed since it began at intervals, and restores it bit for bit.
 
-Everything is put back in place, into the tensors that are there: a step that was recorded as a CUDA graph replays with
-them. What a fit builds from its data and options alone (scaling, the first subset, initial values) is not written, but
-built again; a checkpoint therefore says which data and options it belongs to, and is refused for others.
+It is restored in place, into the existing tensors, with which a step recorded as a CUDA graph replays. What a fit
+builds from its data and options alone (scaling, subset, initial values) is not written, but built again; a checkpoint
+therefore says which data and options it belongs to, and is refused for others.
 """
 
 from __future__ import annotations
@@ -34,20 +34,10 @@ _COURSE = ("iteration", "good_iteration", "rollbacks", "bad_gradients", "shrink"
 
 @dataclass(frozen=True)
 class Plan:
-    """Where and when to write, for which fit, and what to continue.
+    """Where and when to write, for which fit, and the checkpoint `saved` to continue from.
 
-    Parameters
-    ----------
-    folder : CheckpointFolder
-    every : Cadence
-    options : dict
-        The estimator's options, as JSON, as far as the numbers of a fit depend on them.
-    versions : dict of str to str
-        Of the libraries; others may round otherwise.
-    seeds : list of int
-        Of the fit, which an estimator without a `random_state` takes from its checkpoint.
-    saved : Record, optional
-        The checkpoint to continue from.
+    `options` are those of the estimator that change the numbers of a fit, as JSON; `versions` those of the libraries,
+    since others may round differently; `seeds` those that an estimator without a `random_state` has drawn.
     """
 
     folder: CheckpointFolder
@@ -59,30 +49,11 @@ class Plan:
 
 
 class CheckpointJournal:
-    """Writes a run to its folder and brings it back; a `sodgp.training.loop.Journal`.
+    """Writes a run to its folder and restores it; a `sodgp.training.loop.Journal`.
 
-    Parameters
-    ----------
-    plan : Plan
-    problems : sequence of Problem
-    device : torch.device
-    batcher : Batcher
-    generators : sequence of torch.Generator
-        Those of the Monte Carlo draws.
-    callbacks : sequence of callbacks
-    held_out : HeldOut, optional
-
-    Attributes
-    ----------
-    course : Course
-        That of the training loop, once it has begun.
-    extra : Record
-        What a sampler keeps beyond the training loop: after `begin`, what the checkpoint held.
-
-    Raises
-    ------
-    CheckpointError
-        When the checkpoint to continue from belongs to other data or options; the message names each difference.
+    `generators` are those of the Monte Carlo draws. Once the training loop has begun, `course` is its state, and
+    `extra` what a sampler has beyond it. A checkpoint of other data or options is a CheckpointError that names each
+    difference.
     """
 
     def __init__(
@@ -97,9 +68,9 @@ class CheckpointJournal:
     ) -> None:
         self.plan, self.batcher, self.callbacks = plan, batcher, callbacks
         self.generators = {"draws": list(generators), "batches": list(batcher.generators)}
-        judged = None if held_out is None else _sha256(torch.cat([held_out.X, held_out.y], -1))
+        held_out_rows = None if held_out is None else _sha256(torch.cat([held_out.X, held_out.y], -1))
         data = [_fingerprint(problem) for problem in problems]
-        identity = {"options": plan.options, "device": device.type, "data": data, "held-out rows": judged}
+        identity = {"options": plan.options, "device": device.type, "data": data, "held-out rows": held_out_rows}
         self.identity = json.loads(json.dumps(identity))
         self.course: Course
         self.extra = Record({}, {})
@@ -115,7 +86,7 @@ class CheckpointJournal:
         """Continue from the plan's checkpoint, if it has one."""
         self.course, self._last = course, time.monotonic()
         if self.plan.saved is None:
-            # Those of a finished run: nobody starts anew in the folder of an unfinished one.
+            # They are of a finished run: a new one is refused in the folder of an unfinished one.
             self.plan.folder.clear()
             return
         try:
@@ -127,12 +98,12 @@ class CheckpointJournal:
             ) from error
 
     def finish(self, step: Step) -> None:
-        """Keep a run that is over."""
+        """Write a run that is over, unless it was continued from its end."""
         if self.plan.saved is None or not self.plan.saved.info["is_finished"]:
             self.write(self.course, step, is_finished=True)
 
     def write(self, course: Course, step: Step, *, is_finished: bool = False) -> None:
-        """Keep the run as it is; a disk that refuses is warned of, and the run goes on."""
+        """Write the run as it is; if the disk refuses, the folder warns and the run goes on."""
         info = {
             "identity": self.identity,
             "versions": self.plan.versions,
@@ -143,7 +114,7 @@ class CheckpointJournal:
             "seconds": course.elapsed,
             "histories": [dataclasses.asdict(history) for history in course.histories],
             "position": self.batcher.position,
-            "callbacks": [_state_of(callback) for callback in self.callbacks],
+            "callbacks": [_callback_state(callback) for callback in self.callbacks],
             "extra": self.extra.info,
         }
         tensors = {f"{name}.{i}": g.get_state() for name, each in self.generators.items() for i, g in enumerate(each)}
@@ -179,7 +150,7 @@ class CheckpointJournal:
                 callback.restore(state["state"])
 
     def _refuse_others(self, saved: Record) -> None:
-        """CheckpointError that names every difference; a warning for other library versions."""
+        """Raise a CheckpointError that names every difference; warn of other library versions."""
         different = dict.fromkeys(_differences(saved.info.get("identity"), self.identity))
         if different:
             raise CheckpointError(
@@ -201,7 +172,7 @@ class CheckpointJournal:
 
 
 def _fingerprint(problem: Problem) -> dict[str, Any]:
-    """What identifies the data of a fit: shape, SHA-256 of X and y in scaled units, and of the first subset."""
+    """Shape and SHA-256 of the data of a fit in scaled units, and of its subset."""
     data, chosen = problem.data, problem.chosen
     X, y = data.in_order(torch.arange(0) if chosen is None else chosen)
     digests = {"X": _sha256(X), "y": _sha256(y), "first subset": _sha256(chosen) if chosen is not None else None}
@@ -220,17 +191,11 @@ def _differences(then: Any, now: Any, name: str = "") -> list[str]:
     if isinstance(then, dict) and isinstance(now, dict):
         found = []
         for key in sorted(then.keys() | now.keys()):
-            found += _differences(
-                then.get(key), now.get(key), key if name in ("", "options", "data") else f"{name}.{key}"
-            )
+            inner = key if name in ("", "options", "data") else f"{name}.{key}"
+            found += _differences(then.get(key), now.get(key), inner)
         return found
-    if (
-        isinstance(then, list)
-        and isinstance(now, list)
-        and len(then) == len(now)
-        and then
-        and isinstance(then[0], dict)
-    ):
+    are_lists = isinstance(then, list) and isinstance(now, list) and len(then) == len(now)
+    if are_lists and then and isinstance(then[0], dict):
         return [phrase for pair in zip(then, now, strict=True) for phrase in _differences(*pair, name)]
     if then == now:
         return []
@@ -256,7 +221,7 @@ def _packed(prefix: str, snapshot: Snapshot, step: Step) -> dict[str, Tensor]:
 def _unpacked(prefix: str, tensors: Mapping[str, Tensor], step: Step) -> Snapshot:
     """A snapshot from a checkpoint, every tensor with the shape, type and device of what it will replace.
 
-    Adam makes its state at the first step: where it has none yet, it gets room for it here.
+    Adam allocates its state at the first step; if there was none yet, it is allocated here.
     """
     snapshot = Snapshot(step.parameters, step.optimizer)
     snapshot.optimizer = {}
@@ -284,7 +249,7 @@ def _copy(target: Tensor, value: Tensor) -> None:
 
 
 def _others(step: Step) -> dict[str, Tensor]:
-    """What a step changes beside its parameters and its optimiser."""
+    """What a step changes besides its parameters and its optimiser."""
     others: dict[str, Tensor] = getattr(step, "others", {})
     return others
 
@@ -293,8 +258,8 @@ def _type_of(callback: Callback) -> str:
     return f"{type(callback).__module__}.{type(callback).__qualname__}"
 
 
-def _state_of(callback: Callback) -> dict[str, Any] | None:
-    """A callback's own account of itself, where it gives one."""
+def _callback_state(callback: Callback) -> dict[str, Any] | None:
+    """The state of a callback that has one which JSON can hold."""
     if not (hasattr(callback, "state") and hasattr(callback, "restore")):
         return None
     state = callback.state()

@@ -1,4 +1,4 @@
-"""Beginning from what another model has learned: warm starts, moved subsets, comparisons of restarts.
+"""Warm starts from a trained model, and bounds by which restarts are compared.
 
 Part of `sodgp.training`.
 """

@@ -10,9 +10,11 @@ import copy
 import logging
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple
 
 import torch
+from jaxtyping import Int64
 from torch import Tensor
 
 from sodgp.errors import ConfigurationError, NumericalError
@@ -24,7 +26,7 @@ logger = logging.getLogger("sodgp")
 
 
 class Start(NamedTuple):
-    """A trained model and the subset that it belongs to, in the scaled units of the fit that begins there."""
+    """A trained model and its subset, in the scaled units of the fit that begins there."""
 
     model: DeepGP
     subset: Subset
@@ -32,36 +34,11 @@ class Start(NamedTuple):
 
 @torch.no_grad()
 def warm(
-    model: DeepGP,
-    start: Start,
-    inference: Inference,
-    data: TrainingSet,
-    *,
-    batch_rows: int,
-    n_samples: int,
-    seed: int,
+    model: DeepGP, start: Start, inference: Inference, data: TrainingSet, *, batch_rows: int, n_samples: int, seed: int
 ) -> DeepGP:
-    """Give a new model the parameters of a trained one.
+    """Give a new model, as built for `data` without replicates, the parameters of a trained one, and return it.
 
-    Parameters
-    ----------
-    model : DeepGP
-        As built for `data`; changed in place.
-    start : Start
-    inference : Inference
-    data : TrainingSet
-        Without replicates.
-    batch_rows : int
-        Rows of the rest that a step sees.
-    n_samples : int
-        Monte Carlo samples T of the bounds that compare the ways to carry q over.
-    seed : int
-        Of their rows and draws.
-
-    Returns
-    -------
-    DeepGP
-        The same `model`.
+    Different ways to carry q over are compared by `bound_of`, which gets `batch_rows`, `n_samples` and `seed`.
 
     Raises
     ------
@@ -69,23 +46,21 @@ def warm(
         When the two models differ in more than the rows of the subset.
     """
     old = copy.deepcopy(start.model).to(model.device)
-    _copy_parameters(old, model, but_q=inference.uses_subset)
+    _copy_parameters(old, model, with_q=not inference.uses_subset)
     if inference.uses_subset:
-
-        def judged(trial: DeepGP) -> float:
-            return bound_of(trial, inference, data, None, batch_rows=batch_rows, n_samples=n_samples, seed=seed)
-
-        _carry(inference, old, start.subset, model, data, judged)
+        score = partial(
+            bound_of, inference=inference, data=data, chosen=None, batch_rows=batch_rows, n_samples=n_samples, seed=seed
+        )
+        _carry(inference, old, start.subset, model, data, score)
     return model
 
 
-def _copy_parameters(old: DeepGP, new: DeepGP, *, but_q: bool) -> None:
-    """Every tensor of `old` into `new`; those of q(F_S), whose rows may differ, not at all."""
+def _copy_parameters(old: DeepGP, new: DeepGP, *, with_q: bool) -> None:
+    """Copy every tensor of `old` into `new`; those of q(F_S), whose rows may differ, only `with_q`."""
     ours, theirs = new.state_dict(), old.state_dict()
-    of_rows = ("q_mean", "q_factor")
-    names = {name for name in ours if not (but_q and name.rsplit(".", 1)[-1] in of_rows)}
+    names = {name for name in ours if with_q or name.rsplit(".", 1)[-1] not in ("q_mean", "q_factor")}
     if not new.likelihood.n_parameters:
-        # It is known, from the new data.
+        # The noise is known, from the new data.
         names = {name for name in names if not name.startswith("likelihood.")}
     if not new.likelihood.continues(old.likelihood):
         raise ConfigurationError(
@@ -112,35 +87,34 @@ def _carry(
     subset: Subset,
     model: DeepGP,
     data: TrainingSet,
-    judged: Callable[[DeepGP], float],
+    score: Callable[[DeepGP], float],
 ) -> None:
-    """The best of the ways to carry q(F_S) over to the rows of `data`; q stays as it was built where none works."""
+    """Carry q(F_S) over to the rows of `data` in the way that scores best; where none works, q stays as built."""
     device = model.device
     # The same rows in the same order: q itself, to the last bit and with the same signs in its factors.
     if torch.equal(subset.X, data.X_s) and torch.equal(subset.y, data.y_s):
-        put(model, [(layer.q_mean, layer.get_parameter("q_factor")) for layer in old.layers])
+        _put(model, [(layer.q_mean, layer.get_parameter("q_factor")) for layer in old.layers])
         return
     before, after = (Subset(*(t.double().to(device) for t in pair)) for pair in (subset, (data.X_s, data.y_s)))
     try:
         new = copy.deepcopy(model).double()
         variances = inference.label_variances(old.double(), before.X), inference.label_variances(new, after.X)
         variants = inference.carried(old, before, after, matching_rows(before, after), variances)
-        tried = [(judged(put(copy.deepcopy(model), q)), q) for q in variants.values()]
+        tried = [(score(_put(copy.deepcopy(model), q)), q) for q in variants.values()]
     except (NumericalError, torch.linalg.LinAlgError) as error:  # type: ignore[attr-defined]
         logger.info("q(F_S) could not be carried over and begins anew: %s", error)
         return
     best = max(((value, q) for value, q in tried if math.isfinite(value)), key=lambda pair: pair[0], default=None)
     if best is not None:
-        put(model, best[1])
+        _put(model, best[1])
 
 
 @torch.no_grad()
-def put(model: DeepGP, parameters: Parameters, index: int | None = None) -> DeepGP:
-    """Give the model these parameters of q, or one of its replicates; the same model."""
+def _put(model: DeepGP, parameters: Parameters) -> DeepGP:
+    """Give the model these parameters of q, and return it."""
     for layer, (m, C) in zip(model.layers, parameters, strict=True):
-        q_factor = layer.get_parameter("q_factor")
-        (layer.q_mean if index is None else layer.q_mean[index]).copy_(m)
-        (q_factor if index is None else q_factor[index]).copy_(C)
+        layer.q_mean.copy_(m)
+        layer.get_parameter("q_factor").copy_(C)
     return model
 
 
@@ -155,8 +129,8 @@ def kept_directions(old: DeepGP, weights: list[Tensor]) -> list[Tensor]:
     return [A if bool(A.any()) == bool(B.any()) else B for A, B in zip(fitted, weights, strict=True)]
 
 
-def matching_rows(old: Subset, new: Subset) -> Tensor:
-    """For every row of `new` the position of the same row (inputs and targets) in `old`, or -1; [M'], int64.
+def matching_rows(old: Subset, new: Subset) -> Int64[Tensor, " M"]:
+    """For every row of `new` the position of the same row (inputs and targets) in `old`, or -1.
 
     A row of `old` is taken once: of equal rows the first goes to the first.
     """

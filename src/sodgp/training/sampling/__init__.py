@@ -1,4 +1,4 @@
-"""Runs of methods with a transition: burn-in, posterior draws, diagnostics.
+"""Fits of methods that sample: burn-in, posterior draws, diagnostics.
 
 Part of `sodgp.training`.
 """

@@ -1,11 +1,10 @@
-"""Fitting by sampling: burn in, take posterior draws with hyper-parameters and adaptation frozen, and judge them."""
+"""Fitting by sampling: burn-in, posterior draws with hyper-parameters and adaptation frozen, and their diagnostics."""
 
 from __future__ import annotations
 
 import time
 import warnings
 from collections.abc import Sequence
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -15,15 +14,15 @@ from sodgp.inference.contract import Inference
 from sodgp.inference.diagnostics import SamplerDiagnostics, over_chains
 from sodgp.inference.sampler import SamplerInfo
 from sodgp.linalg.cholesky import Climbs, counting
-from sodgp.system.arrays import FloatArray
 from sodgp.system.container import Record
 from sodgp.system.interrupts import deferred_interrupt
+from sodgp.system.validation import FloatArray
 from sodgp.training.checkpoint.journal import CheckpointJournal
 from sodgp.training.history import Callback, History
 from sodgp.training.loop import train
 from sodgp.training.sampling.step import ADVICE, SamplingStep
 
-# Mean p^2 over its stationary variance: a sampler this hot jumps about, even where it stays within bounds.
+# Mean p^2 over its stationary variance: a sampler this hot jumps about, even if it stays within bounds.
 _LARGEST_TEMPERATURE = 10.0
 _DIAGNOSED_ROWS = 16
 _MAX_HALVINGS = 6
@@ -39,50 +38,41 @@ def fit_by_sampling(
 ) -> tuple[list[History], SamplerDiagnostics | None]:
     """Burn in for the iterations of the step's schedule, then fill the model's ``posterior_draws``.
 
-    Hyper-parameters and adaptation move in burn-in only. Progress and callbacks see burn-in; the
-    ``n_posterior_samples / n_chains * thinning`` transitions behind it cost about half as much each.
+    Hyper-parameters and adaptation change in burn-in only. Progress and callbacks see burn-in; the
+    ``n_posterior_samples / n_chains * thinning`` transitions after it cost about half as much each. `max_seconds` is
+    for both parts; burn-in gets the share that its work has in the whole.
 
     A sampler that is interrupted, or runs out of time, leaves a model that predicts with the draws that there are (in
-    burn-in, with the sampler's recent positions), but without diagnostics, and says so.
-
-    Parameters
-    ----------
-    step : SamplingStep
-    inference : Inference
-        Whose sampler the step drives.
-    callbacks : sequence of functions of TrainingState
-    journal : CheckpointJournal, optional
-    max_seconds : float, optional
-        For both parts together; burn-in gets the share that its work has in the whole.
-
-    Returns
-    -------
-    histories : list of History
-        One for each replicate.
-    diagnostics : SamplerDiagnostics or None
-        None for a sampler that was stopped early.
+    burn-in, with the sampler's recent positions), and warns. Its diagnostics are None.
 
     Raises
     ------
     SamplerDivergedError
-        When the sampler runs away with smaller and smaller steps too.
+        When the sampler also diverges with smaller and smaller steps.
     """
     model, method, began = step.model, step.method, time.perf_counter()
     work = step.schedule.max_iter, 0.5 * method.thinning * method.n_posterior_samples / method.n_chains
     share = None if max_seconds is None else max_seconds * work[0] / sum(work)
-    options: dict[str, Any] = {"callbacks": callbacks, "journal": journal, "max_seconds": share}
     try:
-        histories = train(step, model, step.schedule, replicates=model.replicates.numel(), **options)
+        histories = train(
+            step,
+            model,
+            step.schedule,
+            replicates=model.replicates.numel(),
+            callbacks=callbacks,
+            journal=journal,
+            max_seconds=share,
+        )
     except (CholeskyError, SamplerDivergedError):
         raise
     except NumericalError as error:
-        raise SamplerDivergedError(f"{error.args[0]} The sampler left every sane region. {ADVICE}") from error
+        raise SamplerDivergedError(f"{error.args[0]} The sampler diverged. {ADVICE}") from error
     model.requires_grad_(False)
     stopped = histories[0].stopped
     if stopped == "interrupted":
-        _keep_some(step, _recent(step), "recent positions of its burn-in")
+        _keep_some(step, [])
         return histories, None
-    # What follows a burn-in that ran out of time is not the run that a checkpoint is to continue.
+    # The draws after a burn-in that ran out of time are not those of the run that a checkpoint is to continue.
     draws = Collection(step, journal if stopped != "max_minutes" else None)
     with counting(draws.climbs):
         over = draws.take(None if max_seconds is None else began + max_seconds)
@@ -91,10 +81,7 @@ def fit_by_sampling(
         history.jitter_climbs += draws.climbs.count
         history.stopped = over or stopped
     if over:
-        if draws.positions:
-            _keep_some(step, torch.stack(draws.positions, -2), f"{len(draws.positions)} draws of each chain")
-        else:
-            _keep_some(step, _recent(step), "recent positions of its burn-in")
+        _keep_some(step, draws.positions)
         return histories, None
     positions, potential, info = draws.result()
     method.keep(model, positions)
@@ -105,37 +92,17 @@ def fit_by_sampling(
 
 
 def collect(step: SamplingStep) -> tuple[Tensor, Tensor, SamplerInfo]:
-    """Run the frozen sampler and keep every `thinning`-th position.
-
-    Returns
-    -------
-    positions : Tensor of shape [*replicates, C, n, P]
-    potential : Tensor of shape [*replicates, C, n]
-    info : SamplerInfo
-        Averaged over all transitions, [*replicates, C].
-    """
+    """Run the frozen sampler; positions [*replicates, C, n, P], potentials [*replicates, C, n] and mean info."""
     draws = Collection(step)
     draws.take()
     return draws.result()
 
 
 class Collection:
-    """The draws of a sampler after its burn-in, and where it stands between two transitions.
+    """The draws of a sampler after its burn-in: `positions` [*replicates, C, P] and `potentials` [*replicates, C].
 
-    A sampler that leaves the sane region, or runs hot, begins again at the end of burn-in with half its step size.
-
-    Parameters
-    ----------
-    step : SamplingStep
-    journal : CheckpointJournal, optional
-        Its draws, if it has some, are continued from.
-
-    Attributes
-    ----------
-    positions, potentials : list of Tensor of shape [*replicates, C, P] and [*replicates, C]
-    tries : int
-        How often it began again.
-    climbs : Climbs
+    A sampler that diverges, or runs hot, begins again at the end of burn-in with half its step size, `tries` times so
+    far. The draws in the journal's checkpoint, if there are any, are continued.
     """
 
     def __init__(self, step: SamplingStep, journal: CheckpointJournal | None = None) -> None:
@@ -147,21 +114,11 @@ class Collection:
 
     @property
     def is_complete(self) -> bool:
-        """Whether all draws are there."""
+        """Whether all draws have been taken."""
         return len(self.positions) == self.step.method.n_posterior_samples // self.step.method.n_chains
 
     def take(self, deadline: float | None = None) -> str:
-        """Take the draws that are missing; why it stopped before it had them, or nothing.
-
-        Parameters
-        ----------
-        deadline : float, optional
-            By `time.perf_counter`.
-
-        Raises
-        ------
-        SamplerDivergedError
-        """
+        """Take the missing draws until a deadline by `time.perf_counter`; why it stopped early, or an empty string."""
         with deferred_interrupt() as interrupt:
             while not self.is_complete:
                 self._advance()
@@ -214,7 +171,7 @@ class Collection:
         self._begin()
         if self.tries > _MAX_HALVINGS:
             raise SamplerDivergedError(
-                f"the sampler left every sane region after burn-in, and did so again with step sizes down to"
+                f"the sampler diverged after burn-in, and did so again with step sizes down to"
                 f" {2.0 * float(self.step.step_size):.1e}. {ADVICE}"
             )
 
@@ -249,22 +206,23 @@ def _recent(step: SamplingStep) -> Tensor:
     return recent.detach().movedim(0, -2)
 
 
-def _keep_some(step: SamplingStep, positions: Tensor, what: str) -> None:
-    """Fill the model with fewer draws than it has room for: each several times."""
+def _keep_some(step: SamplingStep, drawn: list[Tensor]) -> None:
+    """Fill the model with fewer draws than it has room for, each repeated; without any, with positions of burn-in."""
+    positions = torch.stack(drawn, -2) if drawn else _recent(step)
+    what = f"{len(drawn)} draws of each chain" if drawn else "recent positions of its burn-in"
     count = step.method.n_posterior_samples // step.method.n_chains
     chosen = torch.arange(count, device=positions.device) * positions.shape[-2] // count
     step.method.keep(step.model, positions.index_select(-2, chosen))
     warnings.warn(
         f"the sampler was stopped before it had its posterior draws: the model predicts with {what}, and there are no"
-        " diagnostics. Such a model shows where the fit was going, no more; with a checkpoint, fit(X, y, resume=True)"
-        " takes the rest.",
+        " diagnostics. Such a model is a rough preview only; with a checkpoint, fit(X, y, resume=True) takes the rest.",
         NumericalWarning,
         stacklevel=3,
     )
 
 
 class _Centre:
-    """Draws that are all zero: the hidden layers at their means."""
+    """Draws that are all zero, which leave the hidden layers at their means."""
 
     def __init__(self, n_samples: int, like: Tensor) -> None:
         self.n_samples, self.like = n_samples, like
@@ -281,7 +239,7 @@ def _diagnose(step: SamplingStep, inference: Inference, potential: Tensor, info:
     X = data.X_r.index_select(-2, rows).unsqueeze(-3)
     draws = _Centre(method.n_posterior_samples, X)
     mean = inference.predictor(step.model, X, X, draws).mean(X, draws)
-    # [*replicates, C n, rows, P] -> [*replicates, rows, C, n]: the first output speaks for the others.
+    # [*replicates, C n, rows, P] -> [*replicates, rows, C, n] for the first output.
     chains = mean[..., 0].unflatten(-2, (method.n_chains, -1)).movedim(-1, -3)
     ess_potential, r_hat_potential = over_chains(_numpy(potential))
     ess_prediction, r_hat_prediction = over_chains(_numpy(chains))

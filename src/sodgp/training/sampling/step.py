@@ -1,4 +1,4 @@
-"""The step of a fit by sampling: SGHMC on u and Adam on the hyper-parameters in turn."""
+"""The step of a fit by sampling: a transition of u, then a step of Adam on the hyper-parameters."""
 
 from __future__ import annotations
 
@@ -25,20 +25,10 @@ ADVICE = "Try a smaller step_size, a longer burn-in (max_iter), a larger batch_s
 class SamplingStep:
     """One transition with adaptation, then one step of Adam at a recent sample of u (moving-window MCEM).
 
-    Everything that a step changes is in `parameters`, so that the training loop's roll-back restores the sampler too. A
-    transition that leaves the sane region makes its log density NaN, which the loop takes for what it is without a wait
-    for the device inside the step.
-
-    Parameters
-    ----------
-    model : DeepGP
-    method : Sampler
-    batcher : Batcher
-        Both halves of a step see the same batch.
-    draws : Draws
-        Fresh ones, with as many samples as there are chains.
-    schedule : Schedule
-        Of Adam. The sampler's step size does not follow it, but shrinks with it after a roll-back.
+    Both halves see the same batch; `draws` has as many samples as there are chains. The schedule is Adam's: the
+    sampler's step size does not follow it, but is halved with it after a roll-back. Everything that a step changes is
+    in `parameters`, so that the training loop's roll-back restores the sampler too. A transition that diverges sets its
+    log density to NaN, which the loop recognises without a wait for the device inside the step.
     """
 
     def __init__(self, model: DeepGP, method: Sampler, batcher: Batcher, draws: Draws, schedule: Schedule) -> None:
@@ -66,13 +56,7 @@ class SamplingStep:
         self._frozen: Callable[[], Terms] = self._once_frozen
 
     def record(self, generators: Sequence[torch.Generator]) -> None:
-        """Record both kinds of step as CUDA graphs; where that cannot be done, warn and go on plainly.
-
-        Parameters
-        ----------
-        generators : sequence of torch.Generator
-            Those of the draws.
-        """
+        """Record both kinds of step as CUDA graphs with the draws' generators; if that fails, warn and do not."""
         try:
             arguments = self.parameters, self.optimizer, generators
             self._burn_in, self._frozen = Recording(self._once, *arguments), Recording(self._once_frozen, *arguments)
@@ -82,21 +66,21 @@ class SamplingStep:
 
     @property
     def others(self) -> dict[str, Tensor]:
-        """What steps change beside `parameters`, for checkpoints."""
+        """What steps change besides `parameters`, for checkpoints."""
         return {"first": self._first, "step_size": self.step_size}
 
     def set_learning_rate(self, rate: float) -> None:
-        """Use this rate for Adam, and the step size divided by what the loop has divided its rate by."""
+        """Use this rate for Adam, and halve the step size as often as the loop has halved the rate."""
         if self._rate is None:
             self.optimizer.param_groups[0]["lr"] = rate
         else:
             self._rate.fill_(rate)
-        # The loop halves its rate, and rounds it to single precision.
+        # The loop rounds its rate to single precision.
         halvings = round(math.log2(self.schedule.at(int(self.iteration) + 1) / rate))
         self.step_size.fill_(0.5**halvings * self.method.step_size)
 
     def fall_back(self) -> bool:
-        """Give up the recordings, in which a failed factorisation becomes NaN."""
+        """Stop using the recordings, in which a failed factorisation becomes NaN."""
         was_recorded = isinstance(self._burn_in, Recording)
         self._burn_in, self._frozen = self._once, self._once_frozen
         return was_recorded
@@ -104,23 +88,20 @@ class SamplingStep:
     def __call__(self) -> Terms:
         """Step once; the terms before the step, averaged over chains, [*replicates].
 
-        Raises
-        ------
-        SamplerDivergedError
-            On the CPU, at once; elsewhere the terms are NaN.
+        A sampler that diverges is a SamplerDivergedError on the CPU; elsewhere the terms are NaN.
         """
         self.batcher.advance()
         self.iteration.add_(1)
         terms = self._burn_in()
         total = torch.stack(list(terms.values())).sum()
         if not total.is_cuda and not bool(torch.isfinite(total)):
-            raise SamplerDivergedError(f"the sampler left every sane region. {ADVICE}")
+            raise SamplerDivergedError(f"the sampler diverged. {ADVICE}")
         return terms
 
     def sample_frozen(self) -> tuple[Tensor, SamplerInfo]:
-        """One transition on the next batch with nothing adapted; the potential before it, [*replicates, C].
+        """One transition on the next batch without adaptation; the potential before it, [*replicates, C].
 
-        The next call overwrites what a recorded step gives.
+        The next call overwrites the values of a recorded step.
         """
         self.batcher.advance()
         values = self._frozen()
@@ -129,7 +110,7 @@ class SamplingStep:
     def _once(self) -> Terms:
         values, info = self.sample(adapt=True)
         terms = {name: value.mean(-1) for name, value in values.items()}
-        # The posterior's typical potential is below that of u = 0 but for half a nat a coordinate.
+        # A typical potential under the posterior exceeds that of u = 0 by at most half a nat a coordinate.
         potential = -torch.stack(list(values.values())).sum(0)
         self._first.copy_(torch.where(self.count == 0, potential, self._first))
         terms["log_density"] = torch.where(self.is_sane(potential, info).all(-1), terms["log_density"], torch.nan)
@@ -158,11 +139,11 @@ class SamplingStep:
         return info.is_sane & (potential < self._first + self._margin)
 
     def snapshot(self) -> Snapshot:
-        """The sampler as it is; hyper-parameters stay out."""
+        """A copy of the sampler, without the hyper-parameters."""
         return Snapshot(self._sampler(), self.optimizer)
 
     def restore(self, good: Snapshot) -> None:
-        """Put the sampler back, with half its step size and a momentum that fits."""
+        """Restore the sampler with half its step size and half its momentum."""
         good.restore(self._sampler(), self.optimizer)
         self.step_size.mul_(0.5)
         self.state.momentum.mul_(0.5)
@@ -171,7 +152,7 @@ class SamplingStep:
         return [*self.state, self.recent, self.count, self.iteration]  # type: ignore[list-item]
 
     def _update_hyper_parameters(self) -> None:
-        """Put u into the window, take one sample of the window for each replicate, and follow its gradient."""
+        """Add u to the window, and follow the gradient at one sample of the window for each replicate."""
         size = self.recent.shape[0]
         self.recent.index_copy_(0, (self.count % size).unsqueeze(0), self.state.position.unsqueeze(0))
         self.count.add_(1)
@@ -191,5 +172,5 @@ class SamplingStep:
 
 
 def _constant(values: Tensor) -> nn.Parameter:
-    """A tensor that the loop can keep and put back, without a gradient."""
+    """A tensor that the loop can save and restore, without a gradient."""
     return nn.Parameter(values, requires_grad=False)
