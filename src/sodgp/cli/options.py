@@ -282,7 +282,7 @@ def as_arguments(options: Mapping[str, Any]) -> dict[str, Any]:
     ConfigurationError
         For an option of another method than the chosen one.
     """
-    from sodgp.estimator.options.names import OBJECTS
+    from sodgp.estimator.options.fields import OBJECTS
 
     inside: dict[str, dict[str, Any]] = {}
     arguments: dict[str, Any] = {}
@@ -302,14 +302,14 @@ def as_arguments(options: Mapping[str, Any]) -> dict[str, Any]:
         foreign = sorted(set(changes) - set(before.get_params()))
         if foreign:
             name = foreign[0]
-            raise ConfigurationError(f"{name} is no option of {place}={before.name!r}{_owners(name)}; leave it out.")
+            raise ConfigurationError(f"{name} is no option of {place}={starts[place]!r}{_owners(name)}; leave it out.")
         arguments[place] = before.set_params(**changes)
     return arguments
 
 
 def _owners(option: str) -> str:
     """The methods that have an option, for a message."""
-    from sodgp.estimator.options.names import METHODS
+    from sodgp.estimator.options.fields import METHODS
 
     owners = [name for name, method in METHODS.items() if option in method().get_params()]
     return f", but of {', '.join(map(repr, owners))}" if owners else ""

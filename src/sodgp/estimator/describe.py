@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from sodgp.estimator.files.record_fields import encode_parameters
-from sodgp.estimator.options.names import LIKELIHOODS, METHODS, likelihood_of, method_of
+from sodgp.estimator.options.fields import LIKELIHOODS, METHODS, likelihood_of, method_of
 from sodgp.estimator.options.nested import copy_of
 from sodgp.estimator.regressor import DeepGPRegressor
 from sodgp.selectors import SELECTORS

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from sodgp.errors import ConfigurationError
-from sodgp.estimator.options.tuning import Tuning
+from sodgp.estimator.options.fields import Tuning
 from sodgp.estimator.regressor import DeepGPRegressor
 from sodgp.inference.dsvi import DSVI
 from sodgp.inference.sghmc import SGHMC

@@ -10,7 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 from sodgp.errors import InputError
 from sodgp.estimator.fitted import FittedAttributes
 from sodgp.estimator.many import fit_replicates
-from sodgp.estimator.options.names import likelihood_of, method_of
+from sodgp.estimator.options.fields import likelihood_of, method_of
 from sodgp.estimator.options.nested import NestedParameters, copy_of
 from sodgp.estimator.predict import (
     PredictionOptions,

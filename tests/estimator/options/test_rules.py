@@ -6,7 +6,7 @@ import pytest
 from sodgp import DSVI, DeepGPRegressor, SoD
 from sodgp.errors import ConfigurationError
 from sodgp.estimator.options.configuration import Configuration
-from sodgp.estimator.options.names import METHODS
+from sodgp.estimator.options.fields import METHODS
 from sodgp.estimator.options.rules import RULES
 
 FIT = ("knows_noise", "resume")

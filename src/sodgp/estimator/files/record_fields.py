@@ -17,8 +17,7 @@ from sklearn.base import BaseEstimator
 from torch import Tensor
 
 from sodgp.errors import ConfigurationError, ModelFileError, SodgpWarning
-from sodgp.estimator.options.names import LIKELIHOODS, METHODS
-from sodgp.estimator.options.tuning import Tuning
+from sodgp.estimator.options.fields import LIKELIHOODS, METHODS, Tuning
 from sodgp.inference.diagnostics import SamplerDiagnostics
 from sodgp.kernels.description import DescribedKernel, described
 from sodgp.kernels.make import make_kernel

@@ -43,7 +43,7 @@ from sodgp.estimator.files.record_fields import (
 )
 from sodgp.estimator.fitted import Columns, Fitted
 from sodgp.estimator.options.configuration import Configuration
-from sodgp.estimator.options.names import OF_PREDICTION_ONLY, known_noise
+from sodgp.estimator.options.fields import OF_PREDICTION_ONLY
 from sodgp.inference.contract import Inference
 from sodgp.kernels.dense import covariance
 from sodgp.likelihoods.contract import LikelihoodOptions
@@ -194,7 +194,7 @@ def from_record(cls: type[E], record: Record) -> E:
     M, N = whole(info, "size", 1, _MAX_DIMENSION), whole(info, "n_rows", 1, 2**53)
     likelihood = config.likelihood
     if is_known:
-        likelihood = known_noise(likelihood)
+        likelihood = KnownNoise(**likelihood.get_params())
     elif likelihood.name != likelihood_name:
         refuse("likelihood", "another one than its options say")
     method = _settled(info, config, likelihood, N)

@@ -1,4 +1,4 @@
-"""What goes with what: every rule about two or more arguments, in one table.
+"""Every rule about two or more arguments, in one table.
 
 Rules about one argument are in `sodgp.estimator.options.fields`, those about the fields of one method or likelihood in
 its class.
@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
@@ -20,23 +19,13 @@ from sodgp.likelihoods.known_noise import KnownNoise
 
 if TYPE_CHECKING:
     from sodgp.estimator.options.configuration import Configuration
+    from sodgp.estimator.options.fields import Checkpoint
 
 __all__ = ["RULES", "Combination", "Rule", "check_rules", "check_several_models"]
 
 
-@dataclass(frozen=True)
-class Combination:
-    """Arguments of an estimator and of `fit`, each of them checked on its own.
-
-    Parameters
-    ----------
-    estimator : DeepGPRegressor
-        With the arguments as the user gave them.
-    config : Configuration
-        What they stand for.
-    knows_noise, resume : bool
-        Whether `fit` gets noise variances, and whether it continues from a checkpoint.
-    """
+class Combination(NamedTuple):
+    """The arguments of an estimator as given, what they stand for, and those of `fit`."""
 
     estimator: BaseEstimator
     config: Configuration
@@ -64,8 +53,8 @@ def check_rules(combination: Combination) -> None:
             raise ConfigurationError(rule.message(combination))
 
 
-def check_several_models(checkpoint: object, random_state: object) -> None:
-    """ConfigurationError for several models with a checkpoint whose seeds would be others after a restart."""
+def check_several_models(checkpoint: Checkpoint | None, random_state: int | np.random.RandomState | None) -> None:
+    """ConfigurationError for many models with a checkpoint whose seeds a resumed fit could not draw again."""
     if checkpoint is not None and not isinstance(random_state, int | np.integer):
         raise ConfigurationError(_SEEDS.format(random_state))
 
@@ -110,11 +99,6 @@ def _more_than_one_fit(c: Combination) -> tuple[str, object, object] | None:
 def _members_message(c: Combination) -> str:
     name, value, default = _more_than_one_fit(c) or ("", None, None)
     return f"n_members={c.config.n_members} and {name}={value!r} do not go together; leave {name} at {default!r}."
-
-
-def _count(c: Combination) -> int:
-    """Models of a fit."""
-    return c.config.n_members * c.config.n_restarts
 
 
 def _entries(c: Combination) -> int:
@@ -166,8 +150,8 @@ RULES: Final = (
     Rule(
         "several models, a checkpoint and no seed",
         lambda c: (
-            _count(c) > 1
-            and c.config.checkpoint_folder is not None
+            c.config.n_members * c.config.n_restarts > 1
+            and c.config.checkpoint is not None
             and not isinstance(c.config.random_state, int | np.integer)
         ),
         lambda c: _SEEDS.format(c.config.random_state),
@@ -190,10 +174,10 @@ RULES: Final = (
         lambda c: c.knows_noise and c.config.validation_fraction is not None,
         lambda c: "validation_fraction and noise_variance do not go together; leave one out.",
     ),
-    Rule("what the method objects to", lambda c: _objection(c) is not None, lambda c: _objection(c) or ""),
     Rule(
         "resume without a folder",
-        lambda c: c.resume and c.config.checkpoint_folder is None,
+        lambda c: c.resume and c.config.checkpoint is None,
         lambda c: "resume=True needs a folder to resume from: set checkpoint='folder'.",
     ),
+    Rule("what the method objects to", lambda c: _objection(c) is not None, lambda c: _objection(c) or ""),
 )
