@@ -37,7 +37,7 @@ def models_of(model: DeepGPRegressor) -> list[DeepGPRegressor]:
 def noise_std(model: DeepGPRegressor) -> list[float]:
     """Standard deviation of the observation noise of every target, in original units; a typical one where it varies.
 
-    With heavy tails, that of the mixture of all levels; of several members, of their mixture.
+    With heavy tails, that of the mixture of all levels; with members, of their mixture.
     """
     likelihoods = [one.model.likelihood for one in model.fitted_.models]
     variances = [likelihood.mean_noise_variance.detach().flatten().cpu().numpy() for likelihood in likelihoods]
@@ -52,11 +52,6 @@ def n_training_rows(model: DeepGPRegressor) -> int:
 
 def describe(model: DeepGPRegressor) -> dict[str, Any]:
     """A fitted model as a dictionary that JSON can hold.
-
-    Parameters
-    ----------
-    model : DeepGPRegressor
-        Fitted, or loaded from a file.
 
     Returns
     -------

@@ -38,7 +38,7 @@ def fit_replicates(
     capture: bool = True,
     resume: bool = False,
 ) -> list[DeepGPRegressor]:
-    """Fit every estimator to its own data, all in one program; a single one is an ordinary fit.
+    """Fit every estimator to its data, all at once; a single one is an ordinary fit.
 
     Parameters
     ----------
@@ -54,8 +54,7 @@ def fit_replicates(
     Returns
     -------
     list of DeepGPRegressor
-        The same estimators, fitted; each has the result that it would have had alone, to rounding. Those of several
-        members have them all in that program.
+        The same estimators, fitted; each has the result that it would have had alone, to rounding.
 
     Raises
     ------
@@ -76,7 +75,7 @@ def fit_replicates(
         first = configs[0]
         count = first.n_members * first.n_restarts
         if len(estimators) * count > 1:
-            check_several_models(first.checkpoint, first.random_state)
+            check_several_models(first)
         plan = None if first.checkpoint is None else plan_for(estimators[0], first.checkpoint, resume=resume)
         prepared: list[Prepared] = []
         with gradients():
