@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from sodgp import DeepGPRegressor
-from sodgp.estimator.options.efforts import EFFORTS
+from sodgp.estimator.options.fields import EFFORTS
 
 
 def seconds(effort: str, n_rows: int = 1000, n_columns: int = 10) -> float:

@@ -39,7 +39,7 @@ def estimator_of(options: Mapping[str, Any]) -> DeepGPRegressor:
     DSVI(learn_inducing_inputs=False, predictive_weight=0.0)
     """
     from sodgp import DeepGPRegressor, Tuning
-    from sodgp.estimator.options.names import LIKELIHOODS, METHODS
+    from sodgp.estimator.options.fields import LIKELIHOODS, METHODS
 
     rest = dict(options)
 

@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from benchmarks.records import estimator_of, options_of, plain
-from sodgp.estimator.options.efforts import EFFORTS
+from sodgp.estimator.options.fields import EFFORTS
 from sodgp.model.architecture import Initialization
 
 

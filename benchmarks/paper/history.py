@@ -16,7 +16,7 @@ from benchmarks.paper.splits import Split
 from sodgp import DeepGPRegressor
 from sodgp.errors import SodgpError
 from sodgp.estimator.options.configuration import Configuration
-from sodgp.estimator.options.names import method_of
+from sodgp.estimator.options.fields import method_of
 from sodgp.estimator.prepare import checked_data, prepare
 from sodgp.predictive import metrics
 from sodgp.predictive.mixture import GaussianMixture

@@ -11,7 +11,7 @@ import importlib.util
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from sodgp.estimator.options.tuning import Checkpoint, Tuning
+    from sodgp.estimator.options.fields import Checkpoint, Tuning
     from sodgp.estimator.regressor import DeepGPRegressor
     from sodgp.inference.dsvi import DSVI
     from sodgp.inference.mean_field import MeanField
@@ -36,12 +36,12 @@ __all__ = [
 _HOMES = {
     "DSVI": "inference.dsvi",
     "SGHMC": "inference.sghmc",
-    "Checkpoint": "estimator.options.tuning",
+    "Checkpoint": "estimator.options.fields",
     "DeepGPRegressor": "estimator.regressor",
     "GaussianMixture": "predictive.mixture",
     "MeanField": "inference.mean_field",
     "SoD": "inference.sod",
-    "Tuning": "estimator.options.tuning",
+    "Tuning": "estimator.options.fields",
 }
 
 

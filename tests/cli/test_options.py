@@ -19,7 +19,7 @@ from sodgp.cli.group import ExitCode
 from sodgp.cli.options import FLAG, INFERENCES, KERNELS, LIKELIHOODS, NO_FLAG, OPTIONS, SUBSETS, as_arguments
 from sodgp.errors import ConfigurationError
 from sodgp.estimator.options import names
-from sodgp.estimator.options.efforts import EFFORTS
+from sodgp.estimator.options.fields import EFFORTS
 from sodgp.kernels.make import KERNEL_NAMES
 from sodgp.linalg.cholesky import Jitter
 from sodgp.model.architecture import Initialization

@@ -9,7 +9,7 @@ import sklearn
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from sodgp import SGHMC, DeepGPRegressor
-from sodgp.estimator.options.names import method_of
+from sodgp.estimator.options.fields import method_of
 
 # A hundred fits each: few steps, which are long, and a subset that some checks' data do not fill.
 TINY = {"subset_size": 12, "max_iter": 15, "learning_rate": 0.1, "n_predict_samples": 5}

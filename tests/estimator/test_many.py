@@ -107,7 +107,7 @@ def test_a_failure_leaves_earlier_fits_whole():
 
 def test_one_estimator_cannot_be_two_replicates():
     model = DeepGPRegressor(max_iter=5)
-    with pytest.raises(ConfigurationError, match="estimator of its own"):
+    with pytest.raises(ConfigurationError, match="given twice"):
         fit_replicates([model, model], SETS[:2])
 
 

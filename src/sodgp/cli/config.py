@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
+import inspect
 import tomllib
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from sodgp.cli.options import INTEGER, NO_FLAG, NUMBER, OPTIONS, TEXT
 from sodgp.errors import ConfigurationError
+
+T = TypeVar("T")
 
 _COLUMNS: Final = (
     "a column name or a list of them",
@@ -31,20 +34,13 @@ _FLAGS: Final = {
     "resume": "give it on the command line",
     "json": "give it on the command line",
 }
+# Arguments of the estimator that may be objects: tables in the file.
+_TABLES: Final = ("initialization", "subset", "subset_size")
 
 
 @dataclasses.dataclass(frozen=True)
 class FitConfig:
-    """What a config file says.
-
-    Attributes
-    ----------
-    options : dict
-        Arguments of the estimator.
-    command : dict
-        Those of ``data``, ``out`` (paths, from the file's folder), ``target``, ``drop`` (lists), ``patience`` and
-        ``verbose`` that are there.
-    """
+    """What a config file says: options of the estimator, and keys of the command with paths from the file's folder."""
 
     options: dict[str, Any] = dataclasses.field(default_factory=dict)
     command: dict[str, Any] = dataclasses.field(default_factory=dict)
@@ -52,14 +48,6 @@ class FitConfig:
 
 def read_config(path: Path) -> FitConfig:
     """Read and check a config file.
-
-    Parameters
-    ----------
-    path : Path
-
-    Returns
-    -------
-    FitConfig
 
     Raises
     ------
@@ -82,7 +70,7 @@ def read_config(path: Path) -> FitConfig:
                 raise ConfigurationError(f"{path}: {key} must be {words}, not {value!r}.")
             command[key] = value
         elif isinstance(value, dict) and key in _TABLES:
-            options[key] = _TABLES[key](path, value)
+            options[key] = _object(path, key, value)
         elif key in OPTIONS:
             kind = OPTIONS[key].kind
             if not kind.accepts(value):
@@ -113,31 +101,24 @@ def _unknown(key: str, known: list[str]) -> str:
     return f"unknown key {key!r}; {guess}"
 
 
-def _initialization(path: Path, values: dict[str, Any]) -> Any:
+def _object(path: Path, key: str, values: dict[str, Any]) -> Any:
+    """An object of the estimator from a table."""
     from sodgp.model.architecture import Initialization
-
-    return _made(path, "initialization", Initialization, values)
-
-
-def _auto(path: Path, values: dict[str, Any]) -> Any:
+    from sodgp.selectors import SELECTORS
     from sodgp.selectors.auto import Auto
 
-    return _made(path, "subset_size", Auto, values)
-
-
-def _selector(path: Path, values: dict[str, Any]) -> Any:
-    from sodgp.selectors import SELECTORS
-
+    if key != "subset":
+        return _made(path, key, Initialization if key == "initialization" else Auto, values)
     rest = dict(values)
     name = rest.pop("name", None)
     if not isinstance(name, str) or name not in SELECTORS:
         raise ConfigurationError(f"{path}: [subset] needs a name, one of {', '.join(SELECTORS)}.")
-    return _made(path, "subset", SELECTORS[name], rest)
+    return _made(path, key, SELECTORS[name], rest)
 
 
-def _made(path: Path, key: str, cls: Any, values: dict[str, Any]) -> Any:
+def _made(path: Path, key: str, cls: type[T], values: dict[str, Any]) -> T:
     """An object of a dataclass from a table: names and types are checked here, ranges by the class or the estimator."""
-    defaults = {field.name: field.default for field in dataclasses.fields(cls)}
+    defaults = {name: parameter.default for name, parameter in inspect.signature(cls).parameters.items()}
     arguments = {}
     for name, value in values.items():
         if name not in defaults:
@@ -148,11 +129,3 @@ def _made(path: Path, key: str, cls: Any, values: dict[str, Any]) -> Any:
             raise ConfigurationError(f"{path}: in [{key}], {name} must be {kind.words}, not {value!r}.")
         arguments[name] = float(value) if kind is NUMBER else value
     return cls(**arguments)
-
-
-# Arguments of the estimator that are objects: tables in the file.
-_TABLES: Final[dict[str, Callable[[Path, dict[str, Any]], Any]]] = {
-    "initialization": _initialization,
-    "subset": _selector,
-    "subset_size": _auto,
-}

@@ -1,12 +1,13 @@
-"""``sodgp demo``: deep GPs with 1, 2 and 3 layers on a step and on the diabetes data, scored and drawn."""
+"""``sodgp demo``: deep GPs with 1, 2 and 3 layers on a step and on the diabetes data, scored and plotted."""
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -28,40 +29,20 @@ PICTURE = "step.png"
 
 @dataclass(frozen=True)
 class Task:
-    """A data set of the demo, its split, and the options that keep it short.
-
-    Attributes
-    ----------
-    name : str
-    X, y : ndarray of shape [N, D] and [N]
-        Training rows.
-    X_test, y_test : ndarray
-    options : dict
-        For `DeepGPRegressor`; everything else is at its default.
-    """
+    """A data set of the demo, split, and the options that keep its fits short."""
 
     name: str
     X: FloatArray
     y: FloatArray
     X_test: FloatArray
     y_test: FloatArray
-    options: dict[str, Any]
+    max_iter: int
+    subset_size: int
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """One fit of the demo.
-
-    Attributes
-    ----------
-    task : Task
-    n_layers : int
-    model : DeepGPRegressor
-    scores : dict of str to float
-        On the test rows, in original units; see `sodgp.predictive.metrics.scores`.
-    seconds : float
-        Of the fit.
-    """
+    """One fit of the demo, with its scores on the test rows in original units."""
 
     task: Task
     n_layers: int
@@ -71,27 +52,13 @@ class Outcome:
 
 
 def run(out: Path, seed: int = 0, *, max_iter: int | None = None) -> list[Outcome]:
-    """Fit, score, print the table and write the picture.
-
-    Parameters
-    ----------
-    out : Path
-        Folder for ``step.png``; made if need be.
-    seed : int
-        Of the noise, the split and the fits.
-    max_iter : int or None
-        Steps of every fit; None takes each task's own.
-
-    Returns
-    -------
-    list of Outcome
-    """
+    """Fit, score, print the table and write ``step.png`` into the folder `out`, which is made if need be."""
     from sodgp.system.files import write_whole
 
     out.mkdir(parents=True, exist_ok=True)  # a folder that cannot be written should not wait for the fits
     tasks = [step_task(seed), diabetes_task(seed)]
     if max_iter is not None:
-        tasks = [Task(**{**vars(task), "options": {**task.options, "max_iter": max_iter}}) for task in tasks]
+        tasks = [replace(task, max_iter=max_iter) for task in tasks]
     outcomes = fit_all(tasks, seed)
     print_table(outcomes)
     figure = step_figure([outcome for outcome in outcomes if outcome.task.name == "step"])
@@ -103,7 +70,7 @@ def run(out: Path, seed: int = 0, *, max_iter: int | None = None) -> list[Outcom
 def step_task(seed: int) -> Task:
     """The step function: 40 noisy rows, scored on 200 others."""
     train, test = step(random_state=seed), step(STEP_TEST_ROWS, random_state=seed + 1_000_003)
-    return Task("step", train.X, train.y, test.X, test.y, {"max_iter": 1000, "subset_size": 20})
+    return Task("step", train.X, train.y, test.X, test.y, max_iter=1000, subset_size=20)
 
 
 def diabetes_task(seed: int) -> Task:
@@ -113,19 +80,24 @@ def diabetes_task(seed: int) -> Task:
     X, y = load_diabetes(return_X_y=True)
     train, test = paper_split(len(X), seed)
     # Fewer steps than the defaults, and a smaller subset: a demo is short.
-    options = {"max_iter": 400, "subset_size": 50}
-    return Task("diabetes", X[train], y[train], X[test], y[test], options)
+    return Task("diabetes", X[train], y[train], X[test], y[test], max_iter=400, subset_size=50)
 
 
 def fit_all(tasks: Sequence[Task], seed: int) -> list[Outcome]:
     """Every task with every number of layers, under one progress bar."""
     outcomes = []
-    total = len(LAYERS) * sum(task.options["max_iter"] for task in tasks)
+    total = len(LAYERS) * sum(task.max_iter for task in tasks)
     with progress(total, "demo") as begin:
         for task in tasks:
             for n_layers in LAYERS:
                 callback = begin(f"{task.name}, {n_layers} layer{'s' * (n_layers > 1)}")
-                model = DeepGPRegressor(n_layers=n_layers, random_state=seed, callbacks=[callback], **task.options)
+                model = DeepGPRegressor(
+                    n_layers=n_layers,
+                    max_iter=task.max_iter,
+                    subset_size=task.subset_size,
+                    random_state=seed,
+                    callbacks=[callback],
+                )
                 began = time.perf_counter()
                 with only_whole([model]):
                     model.fit(task.X, task.y)
@@ -143,22 +115,19 @@ def print_table(outcomes: Sequence[Outcome]) -> None:
     table = Table(title="SoD deep GPs on rows they have not seen")
     for name in ("data", "layers", "NLPP", "RMSE", "CRPS", "90 % coverage", "seconds"):
         table.add_column(name, justify="left" if name == "data" else "right")
-    for before, outcome in zip([None, *outcomes], outcomes, strict=False):
-        if before is not None and before.task.name != outcome.task.name:
-            table.add_section()
-        table.add_row(outcome.task.name, *_cells(outcome))
+    for name, group in itertools.groupby(outcomes, lambda outcome: outcome.task.name):
+        for outcome in group:
+            s = outcome.scores
+            numbers = [f"{s[score]:.3f}" for score in ("nlpp", "rmse", "crps")]
+            coverage = f"{100 * s['coverage_90']:.0f} %"
+            table.add_row(name, str(outcome.n_layers), *numbers, coverage, f"{outcome.seconds:.1f}")
+        table.add_section()
     Console().print(table)
     print("NLPP, RMSE and CRPS: lower is better. Coverage: best near 90 %.")
 
 
 def step_figure(outcomes: Sequence[Outcome]) -> Figure:
-    """Fits of the step, one column for each number of layers; below them what the hidden layers make of x.
-
-    Parameters
-    ----------
-    outcomes : sequence of Outcome
-        Of the step, with 1, 2, ... layers.
-    """
+    """Fits of the step, one column for each number of layers; below them draws of the last hidden layer."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
@@ -190,9 +159,3 @@ def step_figure(outcomes: Sequence[Outcome]) -> Figure:
     if len(outcomes) > 1:
         axes[1, 1].set_ylabel("z (units of scaled x)")
     return figure
-
-
-def _cells(outcome: Outcome) -> list[str]:
-    s = outcome.scores
-    numbers = [f"{s[name]:.3f}" for name in ("nlpp", "rmse", "crps")]
-    return [str(outcome.n_layers), *numbers, f"{100 * s['coverage_90']:.0f} %", f"{outcome.seconds:.1f}"]

@@ -27,7 +27,7 @@ NO_FLAG: Final[Mapping[str, str]] = {
     "callbacks": "Python functions",
     "warm_start": "for a fitted estimator in Python; a command begins afresh",
     "verbose": "--verbose and --quiet of the command itself",
-    "tuning": "its parts have flags of their own",
+    "tuning": "its parts have flags",
     "friction": "for Python: SGHMC(friction=...)",
     "window": "for Python: SGHMC(window=...)",
     "latent_variance": "for Python: MeanField(latent_variance=...)",
@@ -40,21 +40,13 @@ NO_FLAG: Final[Mapping[str, str]] = {
 class Kind:
     """A kind of value, as text of a flag and as a value of a config file.
 
-    Attributes
-    ----------
-    words : str
-        What it is, for messages.
-    metavar : str
-        What it is, for help texts.
-    read : function (str) -> value
-        Raises ValueError for text that is none.
-    accepts : function (value) -> bool
-        Whether a value of a config file is one; tables are handled apart.
+    `words` and `metavar` say what it is in messages and in help texts. `read` makes it from text, or raises ValueError;
+    `accepts` says whether a value of a config file is one.
     """
 
     words: str
     metavar: str
-    read: Callable[[str], Any]
+    read: Callable[[str], int | float | str | list[int]]
     accepts: Callable[[Any], bool]
 
 
@@ -70,7 +62,7 @@ def _widths(text: str) -> int | list[int]:
     return [int(part) for part in text.split(",")] if "," in text else int(text)
 
 
-def _or_word(read: Callable[[str], Any], *words: str) -> Callable[[str], Any]:
+def _or_word(read: Callable[[str], int | float], *words: str) -> Callable[[str], int | float | str]:
     return lambda text: text if text in words else read(text)
 
 
@@ -112,19 +104,9 @@ THREADS = Kind(
 class Option:
     """How an argument of the estimator is given.
 
-    Attributes
-    ----------
-    kind : Kind
-    help : str
-        Ends without a stop; the default is added.
-    short : str
-        A second, older name of the flag, without dashes.
-    choices : tuple of str
-        For completion in the shell; the library checks the value.
-    panel : str
-        Heading in the help text.
-    place : str
-        Argument of the estimator whose object has this option as a field; empty for an argument itself.
+    `help` ends without a stop, as the default is added. `short` is a second name of the flag, `choices` are for
+    completion in the shell, `panel` is the heading in the help text, and `place` the argument of the estimator whose
+    object has this option as a field; empty for an argument itself.
     """
 
     kind: Kind
@@ -168,11 +150,7 @@ OPTIONS: Final[dict[str, Option]] = {
         FLAG, "Label noise of q equal to the likelihood's (sod)", "tied", panel=_SWITCHES, place=_METHOD
     ),
     "separate_kernels": Option(
-        FLAG,
-        "A kernel for each output of the first layer (sod)",
-        "on with 500 rows",
-        panel=_SWITCHES,
-        place=_METHOD,
+        FLAG, "A kernel for each output of the first layer (sod)", "on with 500 rows", panel=_SWITCHES, place=_METHOD
     ),
     "learn_inducing_inputs": Option(
         FLAG, "Train inducing inputs (dsvi, sghmc)", "trained", panel=_SWITCHES, place=_METHOD
@@ -188,7 +166,7 @@ OPTIONS: Final[dict[str, Option]] = {
     ),
     "effort": Option(
         TEXT,
-        "quick, standard or thorough: rows of the subset, steps, rows in a step and members, where these are not given",
+        "quick, standard or thorough: rows of the subset, steps, rows in a step and members, where not given",
         "standard",
         choices=("quick", "standard", "thorough"),
     ),
@@ -208,7 +186,7 @@ OPTIONS: Final[dict[str, Option]] = {
     "predictive_weight": Option(
         NUMBER,
         "From 0, the bound, to 1, the log predictive density of the rest (sod, dsvi)",
-        "1 for sod with several layers and 500 rows, else 0",
+        "1 for sod with 2 or more layers and 500 rows, else 0",
         panel=_TRAINING,
         place=_METHOD,
     ),
@@ -249,7 +227,7 @@ OPTIONS: Final[dict[str, Option]] = {
     "n_chains": Option(INTEGER, "Independent chains", "1", panel=_SAMPLING, place=_METHOD),
     "dtype": Option(TEXT, "float64 or float32", "float64", choices=("float64", "float32"), panel=_MACHINE),
     "device": Option(TEXT, "auto, cpu or cuda", "auto", choices=("auto", "cpu", "cuda"), panel=_MACHINE),
-    "n_threads": Option(THREADS, "CPU threads; none: PyTorch's own setting", "1", short="threads", panel=_MACHINE),
+    "n_threads": Option(THREADS, "CPU threads; none: PyTorch's setting", "1", short="threads", panel=_MACHINE),
     "compile": Option(
         FLAG, "Fuse operations with PyTorch's compiler; pays in long runs", "off", panel=_SWITCHES, place=_TUNING
     ),
@@ -264,13 +242,13 @@ def estimator_flags(command: Callable[..., None]) -> Callable[..., None]:
         given = {name: arguments.pop(name) for name in OPTIONS}
         command(options={name: _value(name, text) for name, text in given.items() if text is not None}, **arguments)
 
-    own = [p for p in inspect.signature(command, eval_str=True).parameters.values() if p.name != "options"]
+    kept = [p for p in inspect.signature(command, eval_str=True).parameters.values() if p.name != "options"]
     flags = [
         inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=_annotation(name, option))
         for name, option in OPTIONS.items()
     ]
-    run.__signature__ = inspect.Signature([*own, *flags])  # type: ignore[attr-defined]
-    run.__annotations__ = {p.name: p.annotation for p in (*own, *flags)} | {"return": None}
+    run.__signature__ = inspect.Signature([*kept, *flags])  # type: ignore[attr-defined]
+    run.__annotations__ = {p.name: p.annotation for p in (*kept, *flags)} | {"return": None}
     return run
 
 
@@ -282,7 +260,7 @@ def as_arguments(options: Mapping[str, Any]) -> dict[str, Any]:
     ConfigurationError
         For an option of another method than the chosen one.
     """
-    from sodgp.estimator.options.names import OBJECTS
+    from sodgp.estimator.options.fields import OBJECTS
 
     inside: dict[str, dict[str, Any]] = {}
     arguments: dict[str, Any] = {}
@@ -302,14 +280,14 @@ def as_arguments(options: Mapping[str, Any]) -> dict[str, Any]:
         foreign = sorted(set(changes) - set(before.get_params()))
         if foreign:
             name = foreign[0]
-            raise ConfigurationError(f"{name} is no option of {place}={before.name!r}{_owners(name)}; leave it out.")
+            raise ConfigurationError(f"{name} is no option of {place}={starts[place]!r}{_owners(name)}; leave it out.")
         arguments[place] = before.set_params(**changes)
     return arguments
 
 
 def _owners(option: str) -> str:
     """The methods that have an option, for a message."""
-    from sodgp.estimator.options.names import METHODS
+    from sodgp.estimator.options.fields import METHODS
 
     owners = [name for name, method in METHODS.items() if option in method().get_params()]
     return f", but of {', '.join(map(repr, owners))}" if owners else ""
@@ -323,18 +301,11 @@ def _annotation(name: str, option: Option) -> Any:
         return Annotated[bool | None, typer.Option(f"--{dashed}/--no-{dashed}", **shared)]
     names = [f"--{dashed}", *([f"--{option.short}"] if option.short else [])]
     if option.choices:
-        shared["autocompletion"] = _completion(option.choices)
+        shared["autocompletion"] = lambda incomplete: [c for c in option.choices if c.startswith(incomplete)]
     return Annotated[str | None, typer.Option(*names, metavar=option.kind.metavar, **shared)]
 
 
-def _completion(choices: tuple[str, ...]) -> Callable[[str], list[str]]:
-    def complete(incomplete: str) -> list[str]:
-        return [choice for choice in choices if choice.startswith(incomplete)]
-
-    return complete
-
-
-def _value(name: str, given: str | bool) -> Any:
+def _value(name: str, given: str | bool) -> int | float | str | list[int]:
     """The value of a flag: here and not in Click, whose messages are about types instead of what is meant."""
     if isinstance(given, bool):
         return given

@@ -29,6 +29,8 @@ from sodgp.system.memory import keep_freed_memory
 from sodgp.system.progress import progress, say
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from sodgp import DeepGPRegressor
     from sodgp.training.callbacks import EarlyStopping
 
@@ -92,7 +94,7 @@ def _options(
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
     ] = False,
     debug: Annotated[
-        bool, typer.Option(DEBUG, help="Show the traceback of an error; may stand anywhere in the line.")
+        bool, typer.Option(DEBUG, help="Show the traceback of an error; allowed anywhere in the line.")
     ] = False,
 ) -> None: ...
 
@@ -143,18 +145,8 @@ def fit(
     from sodgp.system.container import check_destination
 
     file = FitConfig() if config is None else read_config(config)
-    said = file.command | {
-        name: value
-        for name, value in (
-            ("data", data),
-            ("target", target),
-            ("out", out),
-            ("drop", drop),
-            ("patience", patience),
-            ("verbose", verbose),
-        )
-        if value not in (None, [])
-    }
+    flags = {"data": data, "target": target, "out": out, "drop": drop, "patience": patience, "verbose": verbose}
+    said = file.command | {name: value for name, value in flags.items() if value not in (None, [])}
     for name, how in (("data", "a table, such as data.csv"), ("target", "--target"), ("out", "--out")):
         if not said.get(name):
             raise ConfigurationError(f"sodgp fit needs {how}, on the command line or as {name!r} in a config file.")
@@ -210,10 +202,9 @@ def predict(
         check_output(out, data)
     elif not as_json:
         raise ConfigurationError("sodgp predict needs --out for the predictions, or --json to print them.")
-    estimator = _loaded(model)
+    estimator = _loaded(model, threads)
     X = model_inputs(estimator, read_table(data), data)
     refuse_unusable(X, data)
-    estimator.set_params(n_threads=threads or estimator.n_threads)
     result = _predictions(estimator, X, wanted)
     if out is None:
         _print_json({"rows": len(result), "predictions": result.to_dict("list")})
@@ -238,8 +229,7 @@ def evaluate(
     from sodgp.cli.scores import as_dictionary, print_scores
     from sodgp.evaluation.scores import evaluate as run
 
-    estimator = _loaded(model)
-    estimator.set_params(n_threads=threads or estimator.n_threads)
+    estimator = _loaded(model, threads)
     X, y, names = known_targets(estimator, data, target or [])
     found = run(estimator, X, y.to_numpy(dtype="float64"), targets=names)
     if as_json:
@@ -269,25 +259,22 @@ def report(
     opens offline, prints well and fits a phone.
     """
     from sodgp.cli.scores import as_dictionary
+    from sodgp.estimator.options.configuration import Configuration
     from sodgp.evaluation.format import counted
     from sodgp.report import cross_validated, held_out
 
     if out.suffix.lower() not in (".html", ".htm"):
         raise ConfigurationError(f"--out {out} must end in .html.")
     check_output(out, data, model)
-    estimator = _loaded(model)
-    estimator.set_params(n_threads=threads or estimator.n_threads)
+    estimator = _loaded(model, threads)
     X, y, names = known_targets(estimator, data, target or [])
-    from sodgp.estimator.options.configuration import Configuration
-
     about: dict[str, Any] = {"title": title, "model_name": str(model), "data_name": str(data), "random_state": seed}
     observed = y.to_numpy(dtype="float64")
     if cv is None:
         found = held_out(estimator, X, observed, targets=names, **about)
     else:
-        with progress(
-            cv * Configuration.from_estimator(estimator).max_iter, "cross-validation", shown=not as_json
-        ) as begin:
+        steps = cv * Configuration.from_estimator(estimator).max_iter
+        with progress(steps, "cross-validation", shown=not as_json) as begin:
             found = cross_validated(estimator, X, observed, cv, targets=names, begin=begin, **about)
     found.write(out)
     if as_json:
@@ -325,13 +312,14 @@ def demo(
     run(out, seed)
 
 
-def _loaded(path: Path) -> DeepGPRegressor:
+def _loaded(path: Path, threads: int | None = None) -> DeepGPRegressor:
     from sodgp import DeepGPRegressor
 
-    return DeepGPRegressor.load(path)
+    model = DeepGPRegressor.load(path)
+    return model.set_params(n_threads=threads or model.n_threads)
 
 
-def _predictions(estimator: DeepGPRegressor, X: Any, wanted: list[float]) -> Any:
+def _predictions(estimator: DeepGPRegressor, X: pd.DataFrame, wanted: list[float]) -> pd.DataFrame:
     """A frame with mean, std and quantiles of every target, in chunks: memory stays bounded."""
     import numpy as np
     import pandas as pd
@@ -370,25 +358,22 @@ def _print_summary(about: dict[str, Any]) -> None:
     _line("targets", ", ".join(about["targets"]))
     _line("rows", f"{about['rows']:,}, {about['subset_rows']} in the subset")
     _line("objective", about["objective"])
-    several = about["members"] > 1
-    _line("parameters", f"{about['parameters']:,}" + (f" of {about['members']} members" if several else ""))
-    if several:
+    has_members = about["members"] > 1
+    _line("parameters", f"{about['parameters']:,}" + (f" of {about['members']} members" if has_members else ""))
+    if has_members:
         _line("members", f"{about['members']}, each shrunk to {about['member_spread']:.3g} of its spread")
     if about["bound"] is not None:
         label = "bound" if about["objective"] == "bound" else "value"
-        whose = ", the first member" if several else ""
+        whose = ", the first member" if has_members else ""
         _line(label, f"{about['bound']:.2f} nats after {about['iterations']} steps ({about['stopped']}{whose})")
     _line("safeguards", about["safeguards"])
-    varies = about["likelihood"] == "heteroscedastic"
-    _line(
-        "noise std",
-        ("typical " if varies else "") + ", ".join(f"{name} {value:.4g}" for name, value in about["noise_std"].items()),
-    )
+    typical = "typical " if about["likelihood"] == "heteroscedastic" else ""
+    _line("noise std", typical + ", ".join(f"{name} {value:.4g}" for name, value in about["noise_std"].items()))
     _line("outliers", f"{about['outlier_probability']:.3g} of the probability of a prediction")
 
 
 def _print_json(content: dict[str, Any]) -> None:
-    # JSON has its own way to write what the stream cannot.
+    # JSON can escape what the stream cannot hold.
     is_unicode = (sys.stdout.encoding or "").lower().startswith("utf")
     typer.echo(json.dumps(content, indent=2, allow_nan=False, ensure_ascii=not is_unicode))
 

@@ -5,10 +5,15 @@ from __future__ import annotations
 import math
 import os
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from sodgp.errors import ConfigurationError, InputError
 from sodgp.system.progress import say
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from sodgp import DeepGPRegressor
 
 TEXT = (".csv", ".csv.gz", ".tsv", ".tsv.gz")
 PARQUET = (".parquet", ".pq")
@@ -18,7 +23,7 @@ _DECIMAL_COMMA = r"\s*[+-]?[\d.]*,\d+\s*"
 _THOUSANDS = r"\s*[+-]?\d{1,3}(,\d{3})+(\.\d*)?\s*"
 
 
-def training_data(path: Path, targets: list[str], drop: list[str] | None = None) -> tuple[Any, Any]:
+def training_data(path: Path, targets: list[str], drop: list[str] | None = None) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Inputs and targets of a table as frames, without text and gaps; the columns of `drop` are in neither."""
     from sodgp.tables.files import read_table, split_target
 
@@ -34,25 +39,14 @@ def training_data(path: Path, targets: list[str], drop: list[str] | None = None)
     return X, y
 
 
-def known_targets(model: Any, path: Path, targets: list[str]) -> tuple[Any, Any, list[str]]:
-    """Inputs of a model and targets to compare it with, from a table.
-
-    Parameters
-    ----------
-    model : DeepGPRegressor
-    path : Path
-    targets : list of str
-        Columns that hold the targets, in the model's order; empty takes the model's own names.
-
-    Returns
-    -------
-    X, y : pandas.DataFrame, shapes [N, D] and [N, P]
-    targets : list of str
-    """
+def known_targets(
+    model: DeepGPRegressor, path: Path, targets: list[str]
+) -> tuple[pd.DataFrame, pd.DataFrame, list[str]]:
+    """Inputs of a model, targets to compare it with, and their names; without `targets` those that the model knows."""
     from sodgp.tables.files import read_table, split_target
 
-    own = [str(name) for name in getattr(model, "target_names_", [])]
-    names = targets or own
+    fitted = [str(name) for name in getattr(model, "target_names_", [])]
+    names = targets or fitted
     if not names:
         raise ConfigurationError("the model does not know its target's name; say it with --target.")
     if len(names) != model.model_.n_outputs:
@@ -62,18 +56,20 @@ def known_targets(model: Any, path: Path, targets: list[str]) -> tuple[Any, Any,
         s = "s" * (len(inputs) > 1)
         are = "are inputs" if s else "is an input"
         raise ConfigurationError(f"{', '.join(inputs)} {are} of the model; name the column{s} of its target{s}.")
-    if targets and set(own) == set(targets):
-        names = own  # the model's order counts, not that of the flags
+    if set(fitted) == set(names):
+        names = fitted  # the model's order counts, not that of the flags
     frame = read_table(path)
     _, y = split_target(frame, names)
-    X = model_inputs(model, frame.drop(columns=names), path, quiet=set(own))
+    X = model_inputs(model, frame.drop(columns=names), path, quiet=set(fitted))
     refuse_unusable(X, path)
     refuse_unusable(y, path)
     return X, y, names
 
 
-def model_inputs(estimator: Any, frame: Any, path: Path, *, quiet: set[str] | None = None) -> Any:
-    """The model's inputs in its own order; columns that are left out are named on stderr, `quiet` ones apart."""
+def model_inputs(
+    estimator: DeepGPRegressor, frame: pd.DataFrame, path: Path, *, quiet: set[str] | None = None
+) -> pd.DataFrame:
+    """The model's inputs in their order of training; other columns are named on stderr, except for `quiet` ones."""
     names = getattr(estimator, "feature_names_in_", None)
     if names is None:
         if frame.shape[1] != estimator.n_features_in_:
@@ -93,17 +89,8 @@ def model_inputs(estimator: Any, frame: Any, path: Path, *, quiet: set[str] | No
     return frame[list(names)]
 
 
-def refuse_unusable(frame: Any, path: Path, advice: str = "Encode such columns as numbers.") -> None:
-    """InputError that names cells which are no numbers, or columns and first row with missing or infinite values.
-
-    Parameters
-    ----------
-    frame : pandas.DataFrame
-    path : Path
-        Where it is from.
-    advice : str
-        What to do about columns of text.
-    """
+def refuse_unusable(frame: pd.DataFrame, path: Path, advice: str = "Encode such columns as numbers.") -> None:
+    """InputError that names cells which are no numbers, or columns and first row with missing or infinite values."""
     import numpy as np
 
     bad = {name: found for name in frame.columns if (found := _no_numbers(frame[name])) is not None}
@@ -119,7 +106,7 @@ def refuse_unusable(frame: Any, path: Path, advice: str = "Encode such columns a
         )
 
 
-def _complaint(frame: Any, bad: dict[Any, Any], advice: str) -> str:
+def _complaint(frame: pd.DataFrame, bad: dict[str, pd.Series], advice: str) -> str:
     """What is wrong with some columns, given their cells that are no numbers, and what to do about it."""
     strays = [name for name, found in bad.items() if len(found) and 2 * len(found) < frame[name].count()]
     thousands = [name for name, found in bad.items() if _most_match(found, _THOUSANDS)]
@@ -145,7 +132,7 @@ def _complaint(frame: Any, bad: dict[Any, Any], advice: str) -> str:
     return f"{'; '.join(said)}. {' '.join(advices)}"
 
 
-def _no_numbers(column: Any) -> Any:
+def _no_numbers(column: pd.Series) -> pd.Series | None:
     """The cells of a column that are no numbers and no gaps: none of numbers stored as text; None where all is well."""
     import pandas as pd
 
@@ -159,11 +146,11 @@ def _no_numbers(column: Any) -> Any:
     return known[pd.to_numeric(known, errors="coerce").isna()]
 
 
-def _most_match(cells: Any, pattern: str) -> bool:
-    return 2 * cells.astype(str).str.fullmatch(pattern).sum() > len(cells)
+def _most_match(cells: pd.Series, pattern: str) -> bool:
+    return bool(2 * cells.astype(str).str.fullmatch(pattern).sum() > len(cells))
 
 
-def _place(cells: Any) -> str:
+def _place(cells: pd.Series) -> str:
     """The first of some cells and its row."""
     cell = str(cells.iloc[0])
     shown = repr(cell if len(cell) <= 30 else f"{cell[:29]}…")
@@ -203,7 +190,7 @@ def check_output(path: Path, *inputs: Path) -> None:
         raise InputError(f"--out {path} cannot be written: {above} is not a folder that you may write to.")
 
 
-def write_table(frame: Any, path: Path) -> None:
+def write_table(frame: pd.DataFrame, path: Path) -> None:
     """Write a frame in the format of the path's ending, whole or not at all."""
     from sodgp.system.files import write_whole
 

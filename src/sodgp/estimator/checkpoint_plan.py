@@ -10,8 +10,7 @@ import numpy as np
 import torch
 
 from sodgp.errors import CheckpointError, CheckpointWarning
-from sodgp.estimator.options.configuration import Configuration
-from sodgp.estimator.options.names import OBJECTS, OF_PREDICTION_ONLY
+from sodgp.estimator.options.fields import OBJECTS, OF_PREDICTION_ONLY, Checkpoint
 from sodgp.system.container import Record
 from sodgp.training.checkpoint.folder import CheckpointFolder
 from sodgp.training.checkpoint.journal import Plan
@@ -24,29 +23,17 @@ __all__ = ["plan_for", "seeds_of"]
 # Options that leave the numbers of a fit alone, or that are compared in another way (device, seed). n_threads is not
 # among them: threads share out sums, and another number of them adds in another order, which rounds otherwise.
 _FREE: Final = OF_PREDICTION_ONLY | {
-    "callbacks",
-    "checkpoint",
-    "device",
-    "max_minutes",
-    "n_members",
-    "n_restarts",
-    "random_state",
-    "verbose",
+    *("callbacks", "checkpoint", "device", "max_minutes", "n_members", "n_restarts", "random_state", "verbose")
 }
 # Those that a fit needs for the scores of held-out rows only.
 _OF_HELD_OUT_ROWS: Final = frozenset({"n_predict_samples"})
 
 
-def plan_for(estimator: DeepGPRegressor, config: Configuration, *, resume: bool) -> Plan | None:
-    """The plan of a fit's checkpoints; None where the estimator asks for none.
+def plan_for(estimator: DeepGPRegressor, checkpoint: Checkpoint, *, resume: bool) -> Plan:
+    """The plan of a fit's checkpoints.
 
-    Parameters
-    ----------
-    estimator : DeepGPRegressor
-    config : Configuration
-        Its checked options.
-    resume : bool
-        Continue from the newest checkpoint that is whole; where there is none at all, begin, with a warning.
+    With `resume` it continues from the newest checkpoint that is whole; where there is none at all it begins, with a
+    warning.
 
     Raises
     ------
@@ -54,28 +41,28 @@ def plan_for(estimator: DeepGPRegressor, config: Configuration, *, resume: bool)
         Nothing can be written to the folder, its checkpoints cannot be read, or they are of an unfinished run that
         would be lost.
     """
-    if config.checkpoint_folder is None:
-        return None
-    folder = CheckpointFolder(config.checkpoint_folder)
+    folder = CheckpointFolder(checkpoint.path)
     saved = _continued(folder) if resume else None
-    free = _FREE if config.validation_fraction is not None else _FREE | _OF_HELD_OUT_ROWS
+    free = _FREE if estimator.validation_fraction is not None else _FREE | _OF_HELD_OUT_ROWS
     if not resume:
         _refuse_to_lose(folder)
+    import sodgp
+
     options = estimator.get_params(deep=False)
     options |= {name: object_of(options[name]) for name, object_of in OBJECTS.items()}
     return Plan(
         folder=folder,
-        every=config.checkpoint_every,
+        every=checkpoint.cadence(),
         options={name: _plain(value) for name, value in options.items() if name not in free},
-        versions=_versions(),
+        versions={"sodgp": sodgp.__version__, "torch": torch.__version__},
         seeds=[],
         saved=saved,
     )
 
 
-def seeds_of(plan: Plan | None, random_state: Any) -> list[int] | None:
+def seeds_of(plan: Plan, random_state: int | np.random.RandomState | None) -> list[int] | None:
     """The seeds of the fit to continue, where `random_state` does not fix them; else None."""
-    if plan is None or plan.saved is None or isinstance(random_state, int | np.integer):
+    if plan.saved is None or isinstance(random_state, int | np.integer):
         return None
     seeds = plan.saved.info.get("seeds")
     if not isinstance(seeds, list) or len(seeds) != 3 or not all(type(seed) is int for seed in seeds):
@@ -104,12 +91,6 @@ def _refuse_to_lose(folder: CheckpointFolder) -> None:
             f"{folder.path} holds the checkpoint of an unfinished fit, which starting anew would overwrite. Continue it"
             " with fit(X, y, resume=True) (--resume on the command line), name another folder, or delete this one."
         )
-
-
-def _versions() -> dict[str, str]:
-    import sodgp
-
-    return {"sodgp": sodgp.__version__, "torch": torch.__version__}
 
 
 def _plain(value: Any) -> Any:

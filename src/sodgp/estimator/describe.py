@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from sodgp.estimator.files.record_fields import encode_parameters
-from sodgp.estimator.options.names import LIKELIHOODS, METHODS, likelihood_of, method_of
+from sodgp.estimator.options.fields import LIKELIHOODS, METHODS, likelihood_of, method_of
 from sodgp.estimator.options.nested import copy_of
 from sodgp.estimator.regressor import DeepGPRegressor
 from sodgp.selectors import SELECTORS
@@ -37,7 +37,7 @@ def models_of(model: DeepGPRegressor) -> list[DeepGPRegressor]:
 def noise_std(model: DeepGPRegressor) -> list[float]:
     """Standard deviation of the observation noise of every target, in original units; a typical one where it varies.
 
-    With heavy tails, that of the mixture of all levels; of several members, of their mixture.
+    With heavy tails, that of the mixture of all levels; with members, of their mixture.
     """
     likelihoods = [one.model.likelihood for one in model.fitted_.models]
     variances = [likelihood.mean_noise_variance.detach().flatten().cpu().numpy() for likelihood in likelihoods]
@@ -52,11 +52,6 @@ def n_training_rows(model: DeepGPRegressor) -> int:
 
 def describe(model: DeepGPRegressor) -> dict[str, Any]:
     """A fitted model as a dictionary that JSON can hold.
-
-    Parameters
-    ----------
-    model : DeepGPRegressor
-        Fitted, or loaded from a file.
 
     Returns
     -------

@@ -23,16 +23,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Columns:
-    """Numbers and names of the columns of X and y.
-
-    Parameters
-    ----------
-    n_inputs, n_targets : int
-    y_is_vector : bool
-        Whether y was [N] and not [N, 1].
-    inputs, targets : ndarray of str, optional
-        Their names, where they have some.
-    """
+    """Numbers of the columns of X and y, and their names where they have some; whether y was [N] and not [N, 1]."""
 
     n_inputs: int
     n_targets: int
@@ -51,26 +42,17 @@ class Fitted:
         In scaled units.
     method : Inference
         With everything decided that depended on the data.
-    likelihood : LikelihoodOptions
-    columns : Columns
     X_s, y_s : Tensor of shape [1, M, D] and [1, M, P]
         The subset in scaled units; empty where the method has none.
-    x_scaler, y_scaler : StandardScaler
-        Those of the model's units.
-    x_seen, y_seen : StandardScaler
-        Those of the rows of this fit: others after a warm start.
+    x_scaler, y_scaler, x_seen, y_seen : StandardScaler
+        Of the model's units, and of the rows of this fit: others after a warm start.
     predict_seed : int
         Of the random numbers of predictions.
-    history : History
     seed : int or None
-        The integer random_state of this one model, where it is one of several.
+        The integer random_state of a member.
     subset_indices, validation_indices : ndarray of shape [M] and [V], optional
-    n_held_out : int
-    diagnostics : SamplerDiagnostics, optional
-    restart_bounds : list of float, optional
-    subset_size_reason : str, optional
     members : tuple of Fitted
-        All models whose mixture predicts, where there are several; the other attributes are those of the first.
+        All models whose mixture predicts, if more than one; the other attributes are those of the first.
     """
 
     model: DeepGP

@@ -1,4 +1,4 @@
-"""Training of one model or of many: members, restarts, and several estimators of one shape, all in one program.
+"""Training of one model or of many: members, restarts, and estimators of one shape, all in one program.
 
 Such models are independent and have tensors of one shape. With a leading replicate axis they share every kernel launch:
 on a GPU twenty take about twice as long as one.
@@ -19,11 +19,10 @@ from sodgp.estimator.checkpoint_plan import plan_for
 from sodgp.estimator.fitted import Fitted
 from sodgp.estimator.memory_budget import enough_for_training
 from sodgp.estimator.options.configuration import Configuration
-from sodgp.estimator.options.names import OBJECTS
+from sodgp.estimator.options.fields import OBJECTS
 from sodgp.estimator.options.rules import check_several_models
 from sodgp.estimator.prepare import Prepared, checked_data, prepare
 from sodgp.system.torch_state import cpu_threads, gradients
-from sodgp.system.validation import check_flag
 from sodgp.training.run import FitResult, fit
 
 if TYPE_CHECKING:
@@ -39,7 +38,7 @@ def fit_replicates(
     capture: bool = True,
     resume: bool = False,
 ) -> list[DeepGPRegressor]:
-    """Fit every estimator to its own data, all in one program; a single one is an ordinary fit.
+    """Fit every estimator to its data, all at once; a single one is an ordinary fit.
 
     Parameters
     ----------
@@ -55,8 +54,7 @@ def fit_replicates(
     Returns
     -------
     list of DeepGPRegressor
-        The same estimators, fitted; each has the result that it would have had alone, to rounding. Those of several
-        members have them all in that program.
+        The same estimators, fitted; each has the result that it would have had alone, to rounding.
 
     Raises
     ------
@@ -72,27 +70,25 @@ def fit_replicates(
     >>> len(fit_replicates(models, [(X, np.sin(X[:, 0])), (X, np.cos(X[:, 0]))]))
     2
     """
-    resume = check_flag("resume", resume)
     try:
         configs = _configurations(estimators, data, resume=resume)
         first = configs[0]
         count = first.n_members * first.n_restarts
         if len(estimators) * count > 1:
-            check_several_models(estimators[0].checkpoint, estimators[0].random_state)
-        plan = plan_for(estimators[0], first, resume=resume)
+            check_several_models(first)
+        plan = None if first.checkpoint is None else plan_for(estimators[0], first.checkpoint, resume=resume)
         prepared: list[Prepared] = []
-        seeds: list[int | None] = []
         with gradients():
             for estimator, config, values in zip(estimators, configs, data, strict=True):
+                seeds, previous = _seeds(config, count), _previous(estimator) if config.warm_start else None
                 checked = checked_data(type(estimator).__name__, *values)
-                previous = _previous(estimator) if config.warm_start else None
-                for seed in _seeds(config, count):
-                    prepared.append(prepare(config, checked, seed=seed, previous=previous, plan=plan))
-                    seeds.append(seed)
+                for seed in seeds:
+                    model = prepare(config, checked, seed=seed, previous=previous, plan=plan)
+                    prepared.append(model)
             results = _trained(prepared, first, capture=capture)
     except NumericalError as error:
         # Nothing of an earlier fit may be left: what is left of this one, if anything, takes its place.
-        kept = [] if estimators[0].n_restarts != 1 or not error.kept else _grouped(prepared, error.kept, seeds, count)
+        kept = [] if estimators[0].n_restarts != 1 or not error.kept else _grouped(prepared, error.kept, count)
         for index, estimator in enumerate(estimators):
             if kept:
                 estimator.fitted_ = kept[index]
@@ -100,7 +96,7 @@ def fit_replicates(
                 del estimator.fitted_
         raise
     combine = _best if first.n_restarts > 1 else _grouped
-    for estimator, fitted in zip(estimators, combine(prepared, results, seeds, count), strict=True):
+    for estimator, fitted in zip(estimators, combine(prepared, results, count), strict=True):
         estimator.fitted_ = fitted
     return list(estimators)
 
@@ -112,7 +108,7 @@ def _configurations(
     if not estimators or len(estimators) != len(data):
         raise ConfigurationError(f"{len(estimators)} estimators need as many data sets, not {len(data)}.")
     if len({id(estimator) for estimator in estimators}) < len(estimators):
-        raise ConfigurationError("every replicate must be an estimator of its own; use sklearn.base.clone.")
+        raise ConfigurationError("no estimator may be given twice; use sklearn.base.clone.")
     knows_noise = [len(values) > 2 and values[2] is not None for values in data]
     configs = [
         Configuration.from_estimator(estimator, knows_noise=known, resume=resume)
@@ -150,7 +146,7 @@ def _previous(estimator: DeepGPRegressor) -> Fitted | None:
 
 
 def _seeds(config: Configuration, count: int) -> list[int | None]:
-    """A seed for each model of an estimator; None is its own `random_state`, where there is one model."""
+    """A seed for each model of an estimator; None stands for `random_state`, where there is one model."""
     if count == 1:
         return [None]
     return [int(seed) for seed in check_random_state(config.random_state).randint(2**31 - 1, size=count)]
@@ -160,37 +156,25 @@ def _trained(prepared: Sequence[Prepared], config: Configuration, *, capture: bo
     """Train all models in one program."""
     problems, method = [each.problem for each in prepared], prepared[0].method
     settings = replace(prepared[0].settings, capture=capture, compares=config.n_restarts > 1)
-    data = problems[0].data
-    memory = enough_for_training(
-        method,
-        problems[0].architecture,
-        data.X_s.shape[-2] + data.n_rest,
-        settings.batch_rows,
-        settings.n_samples,
-        device=settings.device,
-        replicates=len(problems),
-    )
+    n_rows = len(prepared[0].rows)
+    memory = enough_for_training(method, problems[0].architecture, n_rows, settings, replicates=len(problems))
     with cpu_threads(config.n_threads), memory:
         return fit(method, problems, settings)
 
 
-def _grouped(
-    prepared: Sequence[Prepared], results: Sequence[FitResult], seeds: Sequence[int | None], count: int
-) -> list[Fitted]:
+def _grouped(prepared: Sequence[Prepared], results: Sequence[FitResult], count: int) -> list[Fitted]:
     """The state of every estimator: that of its one model, or of the first of its members with all of them."""
-    each = [p.fitted(result, seed=seed) for p, result, seed in zip(prepared, results, seeds, strict=True)]
+    each = [p.fitted(result) for p, result in zip(prepared, results, strict=True)]
     if count == 1:
         return each
     groups = [tuple(each[start : start + count]) for start in range(0, len(each), count)]
     return [replace(group[0], members=group) for group in groups]
 
 
-def _best(
-    prepared: Sequence[Prepared], results: Sequence[FitResult], seeds: Sequence[int | None], count: int
-) -> list[Fitted]:
+def _best(prepared: Sequence[Prepared], results: Sequence[FitResult], count: int) -> list[Fitted]:
     """The state of the one estimator whose restarts these are: that of the best bound."""
-    # The bound is a Monte Carlo estimate: the mean of its last few entries tells more than the last one, and one over
-    # more rows than a step has tells more than they do.
+    # A Monte Carlo estimate: the mean of its last entries is better than the last one, and one over more rows than a
+    # step has is better still.
     bounds = [float(np.mean(r.history.bound[-5:])) if r.final_bound is None else r.final_bound for r in results]
     best = int(np.argmax(bounds))
-    return [replace(prepared[best].fitted(results[best]), restart_bounds=bounds)]
+    return [replace(prepared[best].fitted(results[best]), seed=None, restart_bounds=bounds)]

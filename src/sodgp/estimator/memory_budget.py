@@ -1,7 +1,7 @@
 """How much memory training and prediction need, and what they do when it is not enough.
 
 The methods estimate how many numbers they hold (see `sodgp.model.architecture`). Here this decides how many rows a
-prediction takes at once, and whether to begin at all with something that cannot end well.
+prediction takes at once, and whether training can begin.
 """
 
 from __future__ import annotations
@@ -18,9 +18,10 @@ from sodgp.inference.contract import Inference
 from sodgp.model.architecture import Architecture
 from sodgp.model.deep_gp import DeepGP
 from sodgp.system import memory
+from sodgp.training.run import Settings
 
-# What the tensors of one chunk of a prediction may take on a CPU, which maps larger ones afresh again and again; and
-# how many times that where a chunk costs something of its own.
+# What the tensors of one chunk of a prediction may take on a CPU, which allocates larger ones anew every time; and how
+# many times that where a chunk has fixed costs.
 CHUNK_BYTES = 2**26
 _EXPENSIVE_CHUNK = 4
 
@@ -28,16 +29,7 @@ R = TypeVar("R")
 
 
 def prediction_bytes(inference: Inference, model: DeepGP, n_samples: int) -> tuple[int, int]:
-    """What a prediction takes whatever the number of rows, and what every row adds, in bytes.
-
-    Parameters
-    ----------
-    inference : Inference
-    model : DeepGP
-        Without replicates.
-    n_samples : int
-        Monte Carlo samples T.
-    """
+    """What a prediction takes whatever the number of rows, and what every row adds, in bytes."""
     size = torch.empty((), dtype=model.dtype).element_size()
     fixed, per_row = inference.prediction_numbers(model, n_samples)
     return math.ceil(size * fixed), math.ceil(size * per_row)
@@ -103,19 +95,7 @@ def training_bytes(
     *,
     replicates: int = 1,
 ) -> int:
-    """What training takes, the data included, in bytes.
-
-    Parameters
-    ----------
-    inference : Inference
-    architecture : Architecture
-    n_rows, batch_rows : int
-        Rows of the data, and of the rest in a step.
-    n_samples : int
-        Monte Carlo samples T of a step.
-    replicates : int
-        Models in one program.
-    """
+    """What training takes, the data included, in bytes: of the rows of data and of a step, for so many models."""
     numbers = inference.training_numbers(architecture, n_rows, batch_rows, n_samples)
     element = torch.empty((), dtype=architecture.dtype).element_size()
     data = 3 * n_rows * (architecture.input_dim + architecture.n_outputs) * 8
@@ -124,23 +104,17 @@ def training_bytes(
 
 @contextmanager
 def enough_for_training(
-    inference: Inference,
-    architecture: Architecture,
-    n_rows: int,
-    batch_rows: int,
-    n_samples: int,
-    *,
-    device: torch.device,
-    replicates: int = 1,
+    inference: Inference, architecture: Architecture, n_rows: int, settings: Settings, *, replicates: int = 1
 ) -> Iterator[None]:
-    """Run a block that trains, if there is memory for it; see `training_bytes` for the arguments.
+    """Run a block that trains so many models at once, if there is memory for it.
 
     Raises
     ------
     ResourceError
         Before the block, where the estimate is more than there is; or out of it, where memory ran out nevertheless.
     """
-    needed = training_bytes(inference, architecture, n_rows, batch_rows, n_samples, replicates=replicates)
+    device, batch_rows = settings.device, settings.batch_rows
+    needed = training_bytes(inference, architecture, n_rows, batch_rows, settings.n_samples, replicates=replicates)
     what = "training" if replicates == 1 else f"training {replicates} models in one program"
     fewer = "" if replicates == 1 else "train fewer models at once (n_members, n_restarts), "
     advice = (

@@ -1,9 +1,8 @@
 """Predictions of several models as those of their equal mixture; finite, or a NumericalError.
 
-Every function takes a factor `spread`, by which the distribution of each member is first shrunk towards its own mean:
-the spread-adjusted linear pool of [1]_, with means in place of medians. A mixture of members that are right about their
-own errors is too wide, since it adds their disagreement to those errors, while their common mean errs less than each
-does.
+Every function takes a factor `spread`, by which the distribution of each member is first shrunk towards its mean: the
+spread-adjusted linear pool of [1]_, with means in place of medians. A mixture of calibrated members is too wide: it
+adds their disagreement, although their common mean has smaller errors than each of them.
 
 References
 ----------
@@ -90,16 +89,10 @@ def pooled_draws(
     seed: int,
     spread: float = 1.0,
 ) -> FloatArray:
-    """Draws [..., n_samples] of whole functions, each from a member that was drawn first.
+    """Draws [..., n_samples] of whole functions, each from a member that is drawn first.
 
-    Parameters
-    ----------
-    sample : sequence of functions (count, seed) -> ndarray of shape [..., count]
-        Draws of every member.
-    mean : sequence of functions () -> ndarray of shape [...]
-        Means of every member, asked only where `spread` is not 1.
-    n_samples, seed : int
-    spread : float
+    The functions of `sample` give draws [..., count] of a member for a count and a seed, those of `mean` its means
+    [...], called only where `spread` is not 1.
 
     Examples
     --------

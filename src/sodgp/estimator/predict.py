@@ -1,6 +1,6 @@
 """Predictions in original units: functions of the fitted state and the options of a prediction.
 
-Where there are several members, each function pools what it says about them (`sodgp.estimator.pooling`).
+With members each function pools their predictions (`sodgp.estimator.pooling`).
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ from sodgp.estimator.fitted import Fitted
 from sodgp.estimator.memory_budget import chunk_rows, halving
 from sodgp.estimator.pooling import pooled_covariance, pooled_draws, pooled_mean, pooled_mixture, pooled_std
 from sodgp.inference.contract import Predictor
-from sodgp.likelihoods.contract import RowLikelihood
 from sodgp.linalg.draws import FreshDraws, SharedDraws
 from sodgp.predictive.mixture import GaussianMixture
 from sodgp.predictive.outliers import OUTLIER_SCALE, widening
@@ -46,17 +45,7 @@ _JOINT_ENTRIES = 2**22
 
 @dataclass(frozen=True)
 class PredictionOptions:
-    """What a user may change between two predictions, without a new fit.
-
-    Parameters
-    ----------
-    n_samples : int
-        Monte Carlo samples T.
-    outlier_probability : float
-    n_threads : int or None
-    spread : float
-        Factor by which the distribution of each member is shrunk towards its mean.
-    """
+    """What a user may change between two predictions without a new fit; `spread` is a factor of members' deviations."""
 
     n_samples: int
     outlier_probability: float = 0.0
@@ -93,14 +82,10 @@ def predict_covariance(fitted: Fitted, X: FloatArray, options: PredictionOptions
     """Means [N] or [N, P] and covariances over rows [N, N] or [P, N, N] of y."""
     if fitted.members:
         return pooled_covariance([predict_covariance(each, X, options) for each in fitted.members], options.spread)
-
-    def noise(p: RowLikelihood) -> Tensor:
-        return p.noise_variance(drawn=False)
-
-    mean, covariance = _joint(fitted, X, options, fitted.predict_seed, options.n_samples, noise)
+    mean, covariance = _joint(fitted, X, options, fitted.predict_seed, options.n_samples, drawn=False)
     centred = (mean - mean.mean(0)).permute(2, 1, 0)
     total = covariance.mean(0) + centred @ centred.mT / len(mean)
-    # Every row is an outlier or not on its own, and as one has nothing to do with the others.
+    # Rows are outliers independently of each other, and an outlier is uncorrelated with all other rows.
     outliers = options.outlier_probability
     variances = total.diagonal(dim1=-2, dim2=-1).clone()
     total *= (1.0 - outliers) ** 2
@@ -122,10 +107,7 @@ def sample_functions(
         means = [partial(predict_mean, each, X, options) for each in fitted.members]
         return pooled_draws([sampler(each) for each in fitted.members], means, count, seed, options.spread)
 
-    def noise(p: RowLikelihood) -> Tensor:
-        return p.noise_variance(drawn=True)
-
-    mean, covariance = _joint(fitted, X, options, seed, count, None if latent else noise)
+    mean, covariance = _joint(fitted, X, options, seed, count, drawn=None if latent else True)
     values, vectors = torch.linalg.eigh(covariance)
     generator = torch.Generator().manual_seed(seed + 1)
     normal = torch.randn(count, *mean.mT.shape[1:], generator=generator, dtype=torch.float64)
@@ -149,7 +131,7 @@ def check_room(fitted: Fitted, n_rows: int, options: PredictionOptions, *, laten
     """Raise ResourceError where the components of so many rows, of all members, would not fit into memory."""
     levels = 1 if latent else fitted.model.likelihood.n_levels
     components = len(fitted.models) * options.n_samples * levels
-    # Means and variances of all components; for a moment twice, when the chunks or members are put together.
+    # Means and variances of all components; for a moment twice, when chunks or members are joined.
     memory.require_memory(
         32.0 * components * n_rows * fitted.model.n_outputs,
         f"a mixture of {components} components for {n_rows} rows",
@@ -176,8 +158,7 @@ def _mixtures(
 ) -> Iterator[GaussianMixture]:
     """The predictive distribution in chunks of rows: memory stays bounded for any number of rows.
 
-    `only_mean` says that nobody will look at more than the means: variances of one then stand in for those of f, which
-    cost as much as all the rest.
+    With `only_mean` variances are not computed but set to one: they cost as much as all the rest.
     """
     rows = scaled_rows(fitted, X)
     model, count = fitted.model, options.n_samples
@@ -207,19 +188,15 @@ def _mixtures(
 
 
 def _joint(
-    fitted: Fitted,
-    X: FloatArray,
-    options: PredictionOptions,
-    seed: int,
-    count: int,
-    noise: Callable[[RowLikelihood], Tensor] | None,
+    fitted: Fitted, X: FloatArray, options: PredictionOptions, seed: int, count: int, *, drawn: bool | None
 ) -> tuple[Tensor, Tensor]:
     """Mean [T, N, P] and covariance [T, P, N, N] over rows in one joint draw, scaled, on the CPU.
 
-    Of f, or with a function for the noise, of y. Where all samples have the same distribution T is 1.
+    Of f with ``drawn=None``, else of y with noise variances that are drawn or averaged. Where all samples have the same
+    distribution T is 1.
     """
     model, method = fitted.model, fitted.method
-    if not (method.samples_differ(model) or (noise is not None and model.likelihood.varies)):
+    if not (method.samples_differ(model) or (drawn is not None and model.likelihood.varies)):
         count = 1
     rows = scaled_rows(fitted, X)
     if len(rows) > _MAX_JOINT_ROWS:
@@ -245,8 +222,8 @@ def _joint(
         with torch.no_grad(), cpu_threads(options.n_threads):
             given, draws = predictor(generator, size)
             mean, covariance = given.joint(rows.unsqueeze(0), draws)
-            if noise is not None:
-                added = noise(model.likelihood.at(X_s, rows.unsqueeze(0), draws)[1])
+            if drawn is not None:
+                added = model.likelihood.at(X_s, rows.unsqueeze(0), draws)[1].noise_variance(drawn=drawn)
                 covariance = covariance + torch.diag_embed(added.expand(-1, *mean.shape[1:]).mT)
         mean, covariance = (v.cpu().double().expand(size, *v.shape[1:]) for v in (mean, covariance))
         return mean, covariance
@@ -263,7 +240,7 @@ def _joint(
 def _with_outliers(
     fitted: Fitted, X: FloatArray, options: PredictionOptions, draws: FloatArray, seed: int
 ) -> FloatArray:
-    """Draws [..., n] of y with outliers in place of some, each on its own."""
+    """Draws [..., n] of y, some of them replaced by outliers independently of each other."""
     share = options.outlier_probability
     rng = np.random.default_rng(seed)
     mean, std = (values[..., None] for values in predict_std(fitted, X, options))

@@ -18,10 +18,10 @@ from sodgp.errors import InputError
 from sodgp.estimator.checkpoint_plan import seeds_of
 from sodgp.estimator.fitted import Columns, Fitted
 from sodgp.estimator.options.configuration import Configuration
-from sodgp.estimator.options.names import known_noise
 from sodgp.inference.contract import Inference, Subset, TrainingSet, rest_of
 from sodgp.layers.prior import NOISE_FLOOR
 from sodgp.likelihoods.contract import LikelihoodOptions
+from sodgp.likelihoods.known_noise import KnownNoise
 from sodgp.model.architecture import Architecture, linear_weights, zero_weights
 from sodgp.system.validation import FloatArray, check_fit_data, check_noise_variance
 from sodgp.training.checkpoint.journal import Plan
@@ -39,26 +39,21 @@ class Data(NamedTuple):
     X: FloatArray
     y: FloatArray
     columns: Columns
-    noise_variance: Any = None
+    noise_variance: FloatArray | None = None
+
+
+class Scalers(NamedTuple):
+    """Scaling of the model's units, and of the rows of this fit: what reports compare with."""
+
+    x_scaler: StandardScaler
+    y_scaler: StandardScaler
+    x_seen: StandardScaler
+    y_seen: StandardScaler
 
 
 @dataclass(frozen=True)
 class Prepared:
-    """One model about to be trained.
-
-    Attributes
-    ----------
-    problem : Problem
-    settings : Settings
-    method : Inference
-    likelihood : LikelihoodOptions
-    columns : Columns
-    scalers : Scalers
-    predict_seed : int
-    rows, held_out : ndarray of int
-        Numbers of the rows that train, and of those that do not.
-    subset_size_reason : str, optional
-    """
+    """One model about to be trained; `rows` and `held_out` number the rows that train, and those that do not."""
 
     problem: Problem
     settings: Settings
@@ -69,10 +64,11 @@ class Prepared:
     predict_seed: int
     rows: NDArray[np.int64]
     held_out: NDArray[np.int64]
+    seed: int | None
     subset_size_reason: str | None
 
-    def fitted(self, result: FitResult, *, seed: int | None = None) -> Fitted:
-        """The state of an estimator after training; `seed` is that of a member."""
+    def fitted(self, result: FitResult) -> Fitted:
+        """The state of an estimator after training."""
         data, chosen = self.problem.data, self.problem.chosen
         return Fitted(
             model=result.model,
@@ -84,22 +80,13 @@ class Prepared:
             **self.scalers._asdict(),
             predict_seed=self.predict_seed,
             history=result.history,
-            seed=seed,
+            seed=self.seed,
             subset_indices=self.rows[chosen.numpy()] if self.method.uses_subset and chosen is not None else None,
             validation_indices=self.held_out if len(self.held_out) else None,
             n_held_out=len(self.held_out),
             diagnostics=result.diagnostics,
             subset_size_reason=self.subset_size_reason,
         )
-
-
-class Scalers(NamedTuple):
-    """Scaling of the model's units, and of the rows of this fit: what reports compare with."""
-
-    x_scaler: StandardScaler
-    y_scaler: StandardScaler
-    x_seen: StandardScaler
-    y_seen: StandardScaler
 
 
 def checked_data(name: str, X: Any, y: Any, noise_variance: Any = None) -> Data:
@@ -115,7 +102,8 @@ def checked_data(name: str, X: Any, y: Any, noise_variance: Any = None) -> Data:
         inputs=getattr(names, "feature_names_in_", None),
         targets=target_names_in(y),
     )
-    return Data(X_raw, y_columns, columns, noise_variance)
+    known = None if noise_variance is None else check_noise_variance(noise_variance, y_columns.shape)
+    return Data(X_raw, y_columns, columns, known)
 
 
 def prepare(
@@ -123,22 +111,16 @@ def prepare(
 ) -> Prepared:
     """Scale, choose the subset, decide what depends on the data: everything before training.
 
-    Parameters
-    ----------
-    config : Configuration
-    data : Data
-    seed : int or None
-        In place of the configuration's `random_state`.
-    previous : Fitted, optional
-        The fit that is continued.
-    plan : Plan, optional
-        Of checkpoints.
+    `seed` takes the place of the configuration's `random_state`; `previous` is the fit that is continued, and `plan`
+    says where checkpoints go.
     """
     if previous is not None:
         _check_continues(previous.columns, data.columns)
     random_state = config.random_state if seed is None else seed
-    drawn = check_random_state(random_state).randint(2**31 - 1, size=3).tolist()
-    subset_seed, fit_seed, predict_seed = seeds = [int(s) for s in seeds_of(plan, random_state) or drawn]
+    seeds: list[int] = check_random_state(random_state).randint(2**31 - 1, size=3).tolist()
+    if plan is not None:
+        seeds = seeds_of(plan, random_state) or seeds
+    subset_seed, fit_seed, predict_seed = seeds
     rows, held_out = held_out_rows(config.validation_fraction, len(data.X), fit_seed + 5)
     scalers = _scalers(data.X[rows], data.y[rows], previous)
     X, y = (
@@ -148,8 +130,8 @@ def prepare(
     method, likelihood = config.method, config.likelihood
     known = None
     if data.noise_variance is not None:
-        known = _known_noise(data.noise_variance, data.y.shape, scalers.y_scaler)
-        likelihood = known_noise(likelihood)
+        known = _known_noise(data.noise_variance, scalers.y_scaler)
+        likelihood = KnownNoise(**likelihood.get_params())
     method = method.settled(
         n_rows=len(X),
         n_layers=config.n_layers,
@@ -161,6 +143,7 @@ def prepare(
     size = config.subset_rows(len(X)) if automatic is None else automatic.size
     if previous is not None and not method.uses_subset and config.subset_size is None:
         size = previous.subset_size
+    widths = config.hidden_widths(X.shape[1])
     chosen = torch.empty(0, dtype=torch.int64)
     if method.uses_subset:
         generator = torch.Generator().manual_seed(subset_seed)
@@ -172,7 +155,6 @@ def prepare(
         mean, relative = (values.to(config.dtype) for values in known)
         likelihood = likelihood.set_params(variance=mean, precision=relative[chosen])
         precision = relative[rest]
-    widths = config.hidden_widths(X.shape[1])
     weights = (linear_weights if config.hidden_mean == "linear" else zero_weights)(X, widths)
     start = None
     if previous is not None:
@@ -216,6 +198,7 @@ def prepare(
         predict_seed=predict_seed,
         rows=rows,
         held_out=held_out,
+        seed=seed,
         subset_size_reason=None if automatic is None else automatic.reason,
     )
 
@@ -241,10 +224,9 @@ def _scalers(X: FloatArray, y: FloatArray, previous: Fitted | None) -> Scalers:
     return Scalers(x_scaler, y_scaler, x_seen, y_seen)
 
 
-def _known_noise(variance: Any, shape: tuple[int, ...], y_scaler: StandardScaler) -> tuple[Tensor, Tensor]:
-    """Known noise variances in scaled units: their mean [P], and that mean over each of them [N, P]."""
-    scaled = check_noise_variance(variance, shape) / y_scaler.scale_**2
-    values = torch.as_tensor(scaled).clamp_min(NOISE_FLOOR)
+def _known_noise(variance: FloatArray, y_scaler: StandardScaler) -> tuple[Tensor, Tensor]:
+    """Known noise variances [N, P] in scaled units: their mean [P], and that mean over each of them [N, P]."""
+    values = torch.as_tensor(variance / y_scaler.scale_**2).clamp_min(NOISE_FLOOR)
     return values.mean(0), values.mean(0) / values
 
 
@@ -277,10 +259,7 @@ def scaler_of(values: FloatArray, name: str) -> StandardScaler:
 
 
 def _refit_apart(scaler: StandardScaler, values: FloatArray) -> None:
-    """Mean and scale of columns that scikit-learn takes for constant, since their spread is so small.
-
-    Without the offset they have a spread, if values differ at all.
-    """
+    """Without their offset, scale columns whose spread is so small that scikit-learn takes them for constant."""
     columns = np.flatnonzero((scaler.scale_ == 1.0) & (np.ptp(values, axis=0) > 0.0))
     if not len(columns):
         return
@@ -314,7 +293,7 @@ def with_rows(scaler: StandardScaler, rows: int) -> StandardScaler:
 
 
 def held_out_rows(fraction: float | None, n_rows: int, seed: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Rows to train on and rows to hold out, each in their own order."""
+    """Rows to train on and rows to hold out, both in ascending order."""
     if fraction is None:
         return np.arange(n_rows), np.arange(0)
     count = max(1, round(fraction * n_rows))

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Self
 
+import numpy as np
 from sklearn.base import MultiOutputMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
 from sodgp.errors import InputError
 from sodgp.estimator.fitted import FittedAttributes
 from sodgp.estimator.many import fit_replicates
-from sodgp.estimator.options.names import likelihood_of, method_of
+from sodgp.estimator.options.fields import Checkpoint, Tuning, likelihood_of, method_of
 from sodgp.estimator.options.nested import NestedParameters, copy_of
 from sodgp.estimator.predict import (
     PredictionOptions,
@@ -20,8 +22,15 @@ from sodgp.estimator.predict import (
     predict_std,
     sample_functions,
 )
+from sodgp.inference.contract import Inference
+from sodgp.kernels.make import KernelSpec
+from sodgp.likelihoods.contract import LikelihoodOptions
 from sodgp.predictive.mixture import GaussianMixture
+from sodgp.selectors import Selector
+from sodgp.selectors.auto import Auto
+from sodgp.system.files import StrPath
 from sodgp.system.validation import FloatArray, check_integer, check_predict_data, seed_from
+from sodgp.training.history import Callback
 
 __all__ = ["DeepGPRegressor"]
 
@@ -29,8 +38,8 @@ __all__ = ["DeepGPRegressor"]
 class DeepGPRegressor(FittedAttributes, MultiOutputMixin, RegressorMixin, NestedParameters):
     """Deep Gaussian process regression; by default with subset-of-data variational inference.
 
-    Inputs and targets are standardised inside; predictions come back in the original units. What only one inference
-    method or one likelihood uses is a field of its object, which `set_params` reaches too (``inference__coupling``).
+    Inputs and targets are standardised inside; predictions are in the original units. Options of one inference method
+    or likelihood are fields of its object, which `set_params` reaches too (``inference__coupling``).
 
     Parameters
     ----------
@@ -71,21 +80,21 @@ class DeepGPRegressor(FittedAttributes, MultiOutputMixin, RegressorMixin, Nested
     learning_rate : float, default=0.03
         Of Adam. SGHMC's authors use 0.01 for its hyper-parameters.
     n_members : int or None, default=None
-        Models from different seeds (and subsets), trained in one program, whose predictions are one mixture: more
-        reliable means, and intervals that know where the models disagree. None takes those of `effort` for `SoD` with a
-        kernel given by name, unless `n_restarts`, `warm_start` or `validation_fraction` ask for one model; else 1.
+        Models from different seeds (and subsets), trained at once, whose predictions are one mixture: more reliable
+        means, and intervals that widen where the models disagree. None takes those of `effort` for `SoD` with a kernel
+        given by name, unless `n_restarts`, `warm_start` or `validation_fraction` ask for one model; else 1.
     n_restarts : int, default=1
-        Fits from different seeds (and subsets), trained in one program; the one with the best bound is kept.
+        Fits from different seeds (and subsets), trained at once; the one with the best bound is kept.
     warm_start : bool, default=False
-        For `SoD` and `DSVI`: begin the next `fit` where this estimator's last one ended, with new data of the same
-        columns. The scaling, kernels and noises of the last fit are kept as the start; the subset is chosen anew and
-        q(F_S) carried over to it. A few hundred steps then do, say `max_iter=200`.
+        For `SoD` and `DSVI`: begin the next `fit` where the last one ended, with new data of the same columns. It
+        starts from the last scaling, kernels and noises; the subset is chosen anew and q(F_S) carried over to it. A few
+        hundred steps are then enough, say `max_iter=200`.
     validation_fraction : float or None, default=None
-        Share of the rows that training never sees; their mean log predictive density is noted every 50 iterations in
-        ``history_.validation``, for `sodgp.training.callbacks.EarlyStopping`. Not for `SGHMC`.
+        Share of the rows that training never sees; ``history_.validation`` has their mean log predictive density every
+        50 iterations, for `sodgp.training.callbacks.EarlyStopping`. Not for `SGHMC`.
     max_minutes : float or None, default=None
-        Training ends after so many minutes of this call of `fit`, with the model that there is; SGHMC divides them
-        between burn-in and posterior draws.
+        Time limit of a call of `fit`, which keeps the model it has by then; SGHMC divides it between burn-in and
+        posterior draws.
     callbacks : list of functions or None, default=None
         Each is called with a `sodgp.training.history.TrainingState` every 50 iterations; returning True ends training.
     checkpoint : path, sodgp.Checkpoint or None, default=None
@@ -113,20 +122,16 @@ class DeepGPRegressor(FittedAttributes, MultiOutputMixin, RegressorMixin, Nested
     inference_, likelihood_, objective_, subset_size_, outlier_probability_, n_members_
         What was decided from the data where an option left it open; `objective_` is ``"bound"``, ``"predictive"`` or
         ``"posterior"``.
-    subset_indices_ : ndarray of shape [M]
-        Rows of the training data that form S; the last ones where S has moved.
-    subset_size_reason_ : str
-        With ``subset_size="auto"``.
+    subset_indices_, validation_indices_ : ndarray of shape [M] and [V]
+        Rows of the training data that form S (the last ones where S has moved), and those that were held out, which
+        model files do not store.
     members_ : list of DeepGPRegressor
-        With several members: each of them, fitted. The other attributes are those of the first.
-    n_iter_, n_parameters_ : int
+        With more than one member: each of them, fitted. The other attributes are those of the first.
     diagnostics_ : sodgp.inference.diagnostics.SamplerDiagnostics
         For `SGHMC`: effective sample size, R-hat, temperature and step size.
-    validation_indices_ : ndarray of shape [V]
-        The rows that were held out; not stored in model files.
     restart_bounds_ : list of float
-        Bound of every restart, where there were several.
-    n_features_in_, feature_names_in_, target_names_
+        Bound of every restart, with `n_restarts`.
+    subset_size_reason_, n_iter_, n_parameters_, n_features_in_, feature_names_in_, target_names_
 
     Examples
     --------
@@ -141,14 +146,14 @@ class DeepGPRegressor(FittedAttributes, MultiOutputMixin, RegressorMixin, Nested
     def __init__(
         self,
         *,
-        inference: Any = "sod",
-        likelihood: Any = "gaussian",
+        inference: str | Inference = "sod",
+        likelihood: str | LikelihoodOptions = "gaussian",
         n_layers: int = 3,
-        hidden_width: Any = None,
+        hidden_width: int | Sequence[int] | None = None,
         hidden_mean: str = "linear",
-        kernel: Any = "rbf",
-        subset: Any = "kmeans",
-        subset_size: Any = None,
+        kernel: KernelSpec = "rbf",
+        subset: str | Selector = "kmeans",
+        subset_size: int | str | Auto | None = None,
         n_samples: int = 10,
         n_predict_samples: int = 50,
         effort: str = "standard",
@@ -160,13 +165,13 @@ class DeepGPRegressor(FittedAttributes, MultiOutputMixin, RegressorMixin, Nested
         warm_start: bool = False,
         validation_fraction: float | None = None,
         max_minutes: float | None = None,
-        callbacks: Any = None,
-        checkpoint: Any = None,
-        tuning: Any = None,
+        callbacks: Sequence[Callback] | None = None,
+        checkpoint: StrPath | Checkpoint | None = None,
+        tuning: Tuning | None = None,
         n_threads: int | None = 1,
         dtype: str = "float64",
         device: str = "auto",
-        random_state: Any = None,
+        random_state: int | np.random.RandomState | None = None,
         verbose: int = 0,
     ) -> None:
         self.inference = inference
@@ -224,8 +229,8 @@ class DeepGPRegressor(FittedAttributes, MultiOutputMixin, RegressorMixin, Nested
         ResourceError
             When training needs more memory than there is.
         NumericalError
-            When training ran away and could not be brought back; the last good parameters are kept in ``model_`` (with
-            several restarts and with SGHMC, which has no posterior yet, nothing is kept).
+            When training diverged for good; ``model_`` then has the last good parameters (with many restarts, and with
+            SGHMC, which has no posterior yet, nothing is kept).
         CheckpointError
             The checkpoint belongs to other data or options, its folder cannot be written, or an unfinished fit there
             would be lost.
@@ -257,13 +262,11 @@ class DeepGPRegressor(FittedAttributes, MultiOutputMixin, RegressorMixin, Nested
 
         Examples
         --------
-        >>> import numpy as np
         >>> X = np.linspace(-1, 1, 30)[:, None]
         >>> model = DeepGPRegressor(n_layers=1, max_iter=5, random_state=0).fit(X, np.sign(X[:, 0]))
-        >>> mean, std = model.predict(X[:4], return_std=True)
         >>> mean, cov = model.predict(X[:4], return_cov=True)
-        >>> mean.shape, std.shape, cov.shape
-        ((4,), (4,), (4, 4))
+        >>> mean.shape, cov.shape
+        ((4,), (4, 4))
         """
         if return_std and return_cov:
             raise InputError("ask for return_std or return_cov, not for both: cov has the variances on its diagonal.")
@@ -288,7 +291,6 @@ class DeepGPRegressor(FittedAttributes, MultiOutputMixin, RegressorMixin, Nested
 
         Examples
         --------
-        >>> import numpy as np
         >>> X = np.linspace(-1, 1, 30)[:, None]
         >>> model = DeepGPRegressor(n_layers=1, max_iter=5, random_state=0).fit(X, np.sign(X[:, 0]))
         >>> model.predict_distribution(X[:4])  # one layer: nothing is sampled, one component
@@ -315,7 +317,6 @@ class DeepGPRegressor(FittedAttributes, MultiOutputMixin, RegressorMixin, Nested
 
         Examples
         --------
-        >>> import numpy as np
         >>> X = np.linspace(-1, 1, 30)[:, None]
         >>> model = DeepGPRegressor(n_layers=1, max_iter=5, random_state=0).fit(X, np.sign(X[:, 0]))
         >>> model.sample_y(X[:4], n_samples=3, latent=True).shape
@@ -327,13 +328,12 @@ class DeepGPRegressor(FittedAttributes, MultiOutputMixin, RegressorMixin, Nested
 
     @property
     def members_(self) -> list[Self]:
-        """The members, each as an estimator with its own seed."""
+        """The members, each as an estimator with its seed."""
         if not self.fitted_.members:
             raise AttributeError("this fit has no members_")
-        views = []
-        for each in self.fitted_.members:
-            views.append(copy_of(self, n_members=1, n_restarts=1, random_state=each.seed))
-            views[-1].fitted_ = each
+        views = [copy_of(self, n_members=1, n_restarts=1, random_state=m.seed) for m in self.fitted_.members]
+        for view, member in zip(views, self.fitted_.members, strict=True):
+            view.fitted_ = member
         return views
 
     @property
@@ -342,7 +342,7 @@ class DeepGPRegressor(FittedAttributes, MultiOutputMixin, RegressorMixin, Nested
         options = likelihood_of(self.likelihood).get_params()
         return self.fitted_.outlier_probability(options.get("outlier_probability"))
 
-    def save(self, path: Any) -> None:
+    def save(self, path: StrPath) -> None:
         """Write the fitted model to a file (``"m.sodgp"``) or a folder (``"model/"``), without pickle.
 
         Callbacks, and random states that are not integers, are left out; see `sodgp.estimator.files.records`.
@@ -355,13 +355,12 @@ class DeepGPRegressor(FittedAttributes, MultiOutputMixin, RegressorMixin, Nested
 
         Examples
         --------
-        >>> import numpy as np, tempfile
+        >>> import tempfile
         >>> X = np.linspace(-1, 1, 30)[:, None]
         >>> model = DeepGPRegressor(n_layers=1, max_iter=5, random_state=0).fit(X, np.sign(X[:, 0]))
         >>> with tempfile.TemporaryDirectory() as folder:
         ...     model.save(f"{folder}/m.sodgp")
-        ...     again = DeepGPRegressor.load(f"{folder}/m.sodgp")
-        >>> bool((again.predict(X) == model.predict(X)).all())
+        ...     bool((DeepGPRegressor.load(f"{folder}/m.sodgp").predict(X) == model.predict(X)).all())
         True
         """
         from sodgp.estimator.files.records import save
@@ -369,7 +368,7 @@ class DeepGPRegressor(FittedAttributes, MultiOutputMixin, RegressorMixin, Nested
         save(self, path)
 
     @classmethod
-    def load(cls, path: Any) -> Self:
+    def load(cls, path: StrPath) -> Self:
         """Read a model that `save` wrote. Nothing in the file is run; one trained on a GPU loads without one.
 
         Raises

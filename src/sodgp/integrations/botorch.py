@@ -17,7 +17,7 @@ from torch import Tensor
 
 from sodgp.errors import ConfigurationError, InputError
 from sodgp.estimator.many import fit_replicates
-from sodgp.estimator.options.names import likelihood_of, method_of
+from sodgp.estimator.options.fields import likelihood_of, method_of
 from sodgp.estimator.options.nested import copy_of
 from sodgp.estimator.regressor import DeepGPRegressor
 from sodgp.integrations.joint_moments import JointMoments

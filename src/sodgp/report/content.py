@@ -17,7 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from sodgp.errors import ConfigurationError, InputError
 from sodgp.estimator.describe import describe, target_names
-from sodgp.estimator.options.names import method_of
+from sodgp.estimator.options.fields import method_of
 from sodgp.estimator.options.nested import copy_of
 from sodgp.estimator.regressor import DeepGPRegressor
 from sodgp.evaluation.scores import Evaluation, Score, evaluate, joined, observed

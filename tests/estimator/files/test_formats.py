@@ -12,7 +12,7 @@ import pytest
 
 from sodgp import DeepGPRegressor
 from sodgp.errors import ModelFileError
-from sodgp.estimator.options.names import LIKELIHOODS, METHODS
+from sodgp.estimator.options.fields import LIKELIHOODS, METHODS
 from sodgp.system.container import FORMAT_VERSION, read_record, write_record
 
 FIXTURES = Path(__file__).parents[2] / "fixtures"

@@ -6,7 +6,7 @@ import torch
 from sodgp import DSVI, SGHMC, DeepGPRegressor, SoD
 from sodgp.errors import ConfigurationError, NumericalWarning, SubsetSizeWarning
 from sodgp.estimator.options.configuration import Configuration
-from sodgp.estimator.options.efforts import EFFORTS
+from sodgp.estimator.options.fields import EFFORTS
 from sodgp.likelihoods import HeavyTailed
 from sodgp.linalg.cholesky import Jitter
 from sodgp.model.architecture import Initialization

@@ -6,8 +6,8 @@ import pytest
 from sodgp import DSVI, DeepGPRegressor, SoD
 from sodgp.errors import ConfigurationError
 from sodgp.estimator.options.configuration import Configuration
-from sodgp.estimator.options.names import METHODS
-from sodgp.estimator.options.rules import RULES
+from sodgp.estimator.options.fields import METHODS
+from sodgp.estimator.options.rules import Combination, rules
 
 FIT = ("knows_noise", "resume")
 # Rule -> arguments that break it, and part of the message.
@@ -47,11 +47,11 @@ BROKEN = {
         {"knows_noise": True, "validation_fraction": 0.1},
         "validation_fraction and noise_variance",
     ),
+    "resume without a folder": ({"resume": True}, "resume=True needs a folder"),
     "what the method objects to": (
         {"likelihood": "heavy_tailed", "inference__tie_label_noise": False},
         "likelihood='heavy_tailed' and tie_label_noise=False",
     ),
-    "resume without a folder": ({"resume": True}, "resume=True needs a folder"),
 }
 
 
@@ -61,7 +61,8 @@ def configured(**arguments):
 
 
 def test_every_rule_is_here():
-    assert [rule.name for rule in RULES] == list(BROKEN)
+    combination = Combination(DeepGPRegressor(), configured())
+    assert [rule.name for rule in rules(combination)] == list(BROKEN)
 
 
 @pytest.mark.parametrize("name", BROKEN)

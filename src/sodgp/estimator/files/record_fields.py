@@ -17,22 +17,20 @@ from sklearn.base import BaseEstimator
 from torch import Tensor
 
 from sodgp.errors import ConfigurationError, ModelFileError, SodgpWarning
-from sodgp.estimator.options.names import LIKELIHOODS, METHODS
-from sodgp.estimator.options.tuning import Tuning
+from sodgp.estimator.options.fields import LIKELIHOODS, METHODS, Tuning
 from sodgp.inference.diagnostics import SamplerDiagnostics
 from sodgp.kernels.description import DescribedKernel, described
-from sodgp.kernels.make import make_kernel
+from sodgp.kernels.make import KernelSpec, make_kernel
 from sodgp.model.architecture import Initialization
 from sodgp.selectors import SELECTORS
 from sodgp.selectors.auto import Auto
+from sodgp.system.validation import FloatArray
 from sodgp.training.history import History
 
 E = TypeVar("E")
 
-# Whole numbers beyond these are not exact as floats, and nothing counts so far.
+# Larger whole numbers are not exact as floats.
 _LARGEST = 2**53
-
-
 # Never in a file: code, and places to write to.
 _LEFT_OUT = ("callbacks", "checkpoint")
 # Arguments that are objects of one of these classes, or their names.
@@ -42,18 +40,14 @@ _NAMED: dict[str, Mapping[str, type]] = {"inference": METHODS, "likelihood": LIK
 def encode_parameters(estimator: BaseEstimator, input_dims: Sequence[int] = ()) -> dict[str, Any]:
     """Constructor arguments of an estimator as JSON; ModelFileError for one that cannot be written.
 
-    Parameters
-    ----------
-    estimator : DeepGPRegressor
-    input_dims : sequence of int
-        Inputs of every layer: a kernel given as code is described for each; not needed for one given by name.
+    A kernel given as code is described for each of `input_dims`, the inputs of the layers.
     """
     parameters = estimator.get_params(deep=False)
     encoded = {name: _encode(name, value) for name, value in parameters.items() if name != "kernel"}
     return {**encoded, "kernel": _encode_kernel(parameters["kernel"], input_dims)}
 
 
-def _encode_kernel(kernel: Any, input_dims: Sequence[int]) -> Any:
+def _encode_kernel(kernel: KernelSpec, input_dims: Sequence[int]) -> str | dict[str, dict[str, Any]]:
     if isinstance(kernel, str):
         return kernel
     try:
@@ -71,7 +65,7 @@ def _encode(name: str, value: Any) -> Any:
     if name in _LEFT_OUT or (name == "random_state" and not isinstance(value, int | np.integer)):
         return None
     if name in _NAMED and not isinstance(value, str):
-        known = next((key for key, cls in _NAMED[name].items() if type(value) is cls), None)
+        known = _known_as(value, _NAMED[name])
         if known is None:
             raise ModelFileError(
                 f"{name}={value!r:.100} is not a class of sodgp, and a model file holds no code. Keep the estimator"
@@ -82,7 +76,7 @@ def _encode(name: str, value: Any) -> Any:
         start = value.initialization
         return {**value.get_params(), "initialization": None if start is None else dataclasses.asdict(start)}
     if name == "subset" and not isinstance(value, str):
-        known = next((key for key, selector in SELECTORS.items() if type(value) is selector), None)
+        known = _known_as(value, SELECTORS)
         if known is not None:
             return {"selector": known, "options": dataclasses.asdict(value)}
         warnings.warn(
@@ -105,6 +99,10 @@ def _encode(name: str, value: Any) -> Any:
     raise ModelFileError(f"{name}={value!r} cannot be stored in a model file; use a number, text or None.")
 
 
+def _known_as(value: object, known: Mapping[str, type]) -> str | None:
+    return next((name for name, cls in known.items() if type(value) is cls), None)
+
+
 def decode_parameters(cls: type, parameters: dict[str, Any]) -> dict[str, Any]:
     """Constructor arguments for `cls` from JSON."""
     known = inspect.signature(cls).parameters
@@ -115,22 +113,18 @@ def decode_parameters(cls: type, parameters: dict[str, Any]) -> dict[str, Any]:
 
 
 def _decode(name: str, value: Any) -> Any:
-    if isinstance(value, dict) and value.keys() == {"described"} and name == "kernel":
+    keys = value.keys() if isinstance(value, dict) else set()
+    if keys == {"described"} and name == "kernel":
         trees = value["described"]
         if not isinstance(trees, dict) or not all(re.fullmatch("[1-9][0-9]{0,7}", dims) for dims in trees):
             refuse(name, "not a set of descriptions")
         return DescribedKernel({int(dims): tree for dims, tree in trees.items()})
-    if isinstance(value, dict) and value.keys() == {"selector", "options"} and name == "subset":
-        selector, options = value["selector"], value["options"]
-        if not isinstance(selector, str) or selector not in SELECTORS:
-            refuse(name, "an unknown selector")
-        return from_fields(name, SELECTORS[selector], options)
-    if isinstance(value, dict) and value.keys() == {"auto"} and name == "subset_size":
+    if keys == {"selector", "options"} and name == "subset":
+        return _of_class(name, value["selector"], SELECTORS, value["options"])
+    if keys == {"auto"} and name == "subset_size":
         return from_fields(name, Auto, value["auto"])
-    if isinstance(value, dict) and value.keys() == {"name", "options"} and name in _NAMED:
-        if not isinstance(value["name"], str) or value["name"] not in _NAMED[name]:
-            refuse(name, "an unknown class")
-        return from_fields(name, _NAMED[name][value["name"]], value["options"])
+    if keys == {"name", "options"} and name in _NAMED:
+        return _of_class(name, value["name"], _NAMED[name], value["options"])
     if isinstance(value, dict) and name == "tuning":
         start = value.get("initialization")
         tuning = from_fields(name, Tuning, {**value, "initialization": None})
@@ -145,6 +139,12 @@ def _decode(name: str, value: Any) -> Any:
     if value is not None and not isinstance(value, bool | int | float | str):
         refuse(f"parameters.{name}", "not a number, text or None")
     return value
+
+
+def _of_class(name: str, key: Any, known: Mapping[str, type[E]], options: Any) -> E:
+    if not isinstance(key, str) or key not in known:
+        refuse(name, "an unknown class")
+    return from_fields(name, known[key], options)
 
 
 def from_fields(name: str, cls: type[E], fields: Any) -> E:
@@ -202,18 +202,15 @@ def decode_diagnostics(entries: Any) -> SamplerDiagnostics | None:
         refuse("diagnostics", "not those of a sampler")
     values: dict[str, Any] = {}
     for field in fields:
-        value = entries[field.name]
+        name, value = f"diagnostics.{field.name}", entries[field.name]
         if field.type == "int":
-            check_whole(f"diagnostics.{field.name}", value, 0, 2**53)
-            values[field.name] = value
-        elif field.type == "float":
-            values[field.name] = _number(f"diagnostics.{field.name}", value)
+            values[field.name] = check_whole(name, value, 0, 2**53)
         else:
-            values[field.name] = _array(f"diagnostics.{field.name}", value)
+            values[field.name] = (_number if field.type == "float" else _array)(name, value)
     return SamplerDiagnostics(**values)
 
 
-def _array(name: str, entry: Any) -> Any:
+def _array(name: str, entry: Any) -> FloatArray:
     if not isinstance(entry, dict) or entry.keys() != {"shape", "values"}:
         refuse(name, "not an array")
     shape, values = entry["shape"], entry["values"]
@@ -232,13 +229,11 @@ def _number(name: str, value: Any) -> float:
     return float(numbers_of(name, [value])[0])
 
 
-def numbers_of(name: str, values: Any) -> list[Any]:
+def numbers_of(name: str, values: Any) -> list[float]:
     """The list itself, if it is one of finite numbers; else ModelFileError."""
     if not isinstance(values, list) or not all(
-        type(v) is float or (type(v) is int and -_LARGEST <= v <= _LARGEST) for v in values
+        (type(v) is float and math.isfinite(v)) or (type(v) is int and -_LARGEST <= v <= _LARGEST) for v in values
     ):
-        refuse(name, "not a list of finite numbers")
-    if not all(math.isfinite(v) for v in values):
         refuse(name, "not a list of finite numbers")
     return values
 
@@ -282,15 +277,14 @@ def typed(info: Mapping[str, Any], name: str, kind: type[E]) -> E:
 
 def whole(info: Mapping[str, Any], name: str, low: int, high: int) -> int:
     """The entry of that name, if it is a whole number in this range; else ModelFileError."""
-    value = info.get(name)
-    check_whole(name, value, low, high)
-    return int(value)  # type: ignore[arg-type]
+    return check_whole(name, info.get(name), low, high)
 
 
-def check_whole(name: str, value: Any, low: int, high: int) -> None:
-    """Raise ModelFileError unless `value` is a whole number in this range."""
+def check_whole(name: str, value: Any, low: int, high: int) -> int:
+    """`value`, or ModelFileError unless it is a whole number in this range."""
     if type(value) is not int or not low <= value <= high:
         refuse(name, f"{value!r:.60} instead of a whole number from {low} to {high}")
+    return value
 
 
 def refuse(name: str, what: str) -> NoReturn:

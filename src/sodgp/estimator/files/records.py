@@ -1,10 +1,9 @@
 """Estimators as records, and back: what a model file holds, and how each entry is checked before it is used.
 
-Not stored, because only code could bring them back: callbacks (loaded as None), random states other than integers
-(None), and selectors that are not from `sodgp.selectors` (the default; a warning says so when saving). Nor is the
-folder of checkpoints (None): a file from elsewhere must not say where this machine writes. None of them takes part in a
-prediction. A kernel given as code is stored as its description (`sodgp.kernels.description`); one that has none cannot
-be left out, so such a model is not saved.
+Predictions do not need, and files do not hold: callbacks and random states other than integers (loaded as None),
+selectors that are not from `sodgp.selectors` (loaded as the default; saving warns), and the folder of checkpoints
+(None: a file from elsewhere must not say where this machine writes). A kernel given as code is stored as its
+description (`sodgp.kernels.description`); a model whose kernel has none is not saved.
 
 Options, columns and scaling are stored once. What belongs to one model is in the list ``"models"``, and its tensors
 carry the model's number in front (``"0.subset.X"``).
@@ -20,6 +19,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
@@ -43,7 +43,7 @@ from sodgp.estimator.files.record_fields import (
 )
 from sodgp.estimator.fitted import Columns, Fitted
 from sodgp.estimator.options.configuration import Configuration
-from sodgp.estimator.options.names import OF_PREDICTION_ONLY, known_noise
+from sodgp.estimator.options.fields import OF_PREDICTION_ONLY
 from sodgp.inference.contract import Inference
 from sodgp.kernels.dense import covariance
 from sodgp.likelihoods.contract import LikelihoodOptions
@@ -124,7 +124,15 @@ def to_record(estimator: DeepGPRegressor) -> Record:
         "target_names": encode_names(columns.targets),
         "restart_bounds": fitted.restart_bounds,
         "subset_size_reason": fitted.subset_size_reason,
-        "models": [_model_entry(each) for each in fitted.models],
+        "models": [
+            {
+                "seed": each.seed,
+                "predict_seed": each.predict_seed,
+                "history": dataclasses.asdict(each.history),
+                "diagnostics": encode_diagnostics(each.diagnostics),
+            }
+            for each in fitted.models
+        ],
     }
     tensors = {
         f"{number}.{name}": tensor
@@ -138,15 +146,6 @@ def to_record(estimator: DeepGPRegressor) -> Record:
     record = Record(info, tensors)
     _check_reads_back(estimator, record)
     return record
-
-
-def _model_entry(fitted: Fitted) -> dict[str, Any]:
-    return {
-        "seed": fitted.seed,
-        "predict_seed": fitted.predict_seed,
-        "history": dataclasses.asdict(fitted.history),
-        "diagnostics": encode_diagnostics(fitted.diagnostics),
-    }
 
 
 def _model_tensors(fitted: Fitted) -> dict[str, Tensor]:
@@ -194,7 +193,7 @@ def from_record(cls: type[E], record: Record) -> E:
     M, N = whole(info, "size", 1, _MAX_DIMENSION), whole(info, "n_rows", 1, 2**53)
     likelihood = config.likelihood
     if is_known:
-        likelihood = known_noise(likelihood)
+        likelihood = KnownNoise(**likelihood.get_params())
     elif likelihood.name != likelihood_name:
         refuse("likelihood", "another one than its options say")
     method = _settled(info, config, likelihood, N)
@@ -330,10 +329,7 @@ def _rebuilt(
 
 
 def _check_vouched(state: Mapping[str, Tensor], method: Inference, shapes: list[tuple[int, int]], M: int) -> None:
-    """Refuse sizes that the file's own tensors do not have, before a model of these sizes is built.
-
-    A few digits in a small file must not ask for a huge matrix.
-    """
+    """Refuse sizes that the file's tensors do not have, or a few digits in a small file could ask for a huge matrix."""
     for layer, (_, width) in enumerate(shapes):
         for name, shape in method.state_shapes(M, width).items():
             found = state.get(f"layers.{layer}.{name}")
@@ -358,11 +354,11 @@ def _check_same_covariances(again: DeepGP, model: DeepGP) -> None:
             )
 
 
-def _indices(tensors: Mapping[str, Tensor], M: int, n_rows: int) -> Any:
-    indices = tensor_of(tensors, "subset.indices", (M,), torch.int64)
-    if bool((indices < 0).any()) or bool((indices >= n_rows).any()):
+def _indices(tensors: Mapping[str, Tensor], M: int, n_rows: int) -> NDArray[np.int64]:
+    indices: NDArray[np.int64] = tensor_of(tensors, "subset.indices", (M,), torch.int64).numpy()
+    if (indices < 0).any() or (indices >= n_rows).any():
         refuse("subset.indices", "out of range")
-    return indices.numpy()
+    return indices
 
 
 def _scalers(tensors: Mapping[str, Tensor], D: int, P: int, n_rows: int) -> dict[str, StandardScaler]:

@@ -3,27 +3,28 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from sodgp.errors import ConfigurationError, NumericalWarning, SubsetSizeWarning
-from sodgp.estimator.options.efforts import EFFORTS, Effort
 from sodgp.estimator.options.fields import (
+    EFFORTS,
+    Checkpoint,
+    Effort,
     check_seed,
-    checked_cadence,
     checked_callbacks,
-    checked_folder,
     checked_fraction,
     checked_size,
     checked_width,
-    jitter_of,
+    checkpoint_of,
+    likelihood_of,
+    method_of,
+    tuning_of,
 )
-from sodgp.estimator.options.names import checkpoint_of, likelihood_of, method_of, tuning_of
 from sodgp.estimator.options.rules import Combination, check_rules
 from sodgp.inference.contract import Inference
 from sodgp.kernels.make import KERNEL_NAMES, KernelSpec
@@ -32,8 +33,8 @@ from sodgp.linalg.cholesky import Jitter
 from sodgp.model.architecture import Initialization
 from sodgp.selectors import Selector, get_selector
 from sodgp.selectors.auto import Auto, AutoSize
+from sodgp.system.progress import ProgressBar
 from sodgp.system.validation import check_choice, check_flag, check_integer, check_positive, resolve_device
-from sodgp.training.checkpoint.folder import Cadence
 from sodgp.training.history import Callback
 
 if TYPE_CHECKING:
@@ -69,9 +70,8 @@ class Configuration:
     warm_start: bool
     validation_fraction: float | None
     max_seconds: float | None
-    callbacks: Sequence[Callback]
-    checkpoint_folder: Path | None
-    checkpoint_every: Cadence
+    callbacks: list[Callback]
+    checkpoint: Checkpoint | None
     initialization: Initialization
     jitter: Jitter
     schedule: str
@@ -79,13 +79,13 @@ class Configuration:
     n_threads: int | None
     dtype: torch.dtype
     device: torch.device
-    random_state: Any
+    random_state: int | np.random.RandomState | None
 
     @classmethod
     def from_estimator(
         cls, estimator: DeepGPRegressor, *, knows_noise: bool = False, resume: bool = False
     ) -> Configuration:
-        """Check every option of an estimator, and that they go together.
+        """Check every option of an estimator, and every rule about two of them.
 
         Parameters
         ----------
@@ -100,45 +100,53 @@ class Configuration:
         """
         e = estimator
         method, likelihood, tuning = method_of(e.inference), likelihood_of(e.likelihood), tuning_of(e.tuning)
-        checkpoint = checkpoint_of(e.checkpoint)
+        checkpoint, callbacks = checkpoint_of(e.checkpoint), checked_callbacks(e.callbacks)
+        width, size, fraction = (
+            checked_width(e.hidden_width),
+            checked_size(e.subset_size),
+            checked_fraction(e.validation_fraction),
+        )
+        check_seed(e.random_state)
+        selector = get_selector(e.subset)
+        check_flag("resume", resume)
         check_choice("hidden_mean", e.hidden_mean, ("linear", "zero"))
         check_choice("dtype", e.dtype, tuple(_DTYPES))
         check_choice("effort", e.effort, tuple(EFFORTS))
         if not callable(e.kernel):
             check_choice("kernel", e.kernel, KERNEL_NAMES)
-        check_seed(e.random_state)
         dtype, effort = _DTYPES[e.dtype], EFFORTS[e.effort]
         max_iter = effort.max_iter if e.max_iter is None else check_integer("max_iter", e.max_iter, minimum=1)
+        if not isinstance(e.verbose, bool | np.bool_):
+            check_integer("verbose", e.verbose, minimum=0)
         config = cls(
             method=method,
             likelihood=likelihood,
             n_layers=check_integer("n_layers", e.n_layers, minimum=1),
-            hidden_width=checked_width(e.hidden_width),
+            hidden_width=width,
             hidden_mean=e.hidden_mean,
             kernel=e.kernel,
-            selector=get_selector(e.subset),
-            subset_size=checked_size(e.subset_size),
+            selector=selector,
+            subset_size=size,
             n_samples=check_integer("n_samples", e.n_samples, minimum=1),
             n_predict_samples=check_integer("n_predict_samples", e.n_predict_samples, minimum=1),
             effort=effort,
             max_iter=max_iter,
             batch_size=None if e.batch_size is None else check_integer("batch_size", e.batch_size, minimum=1),
             learning_rate=check_positive("learning_rate", e.learning_rate),
-            n_members=_n_members(e, method, effort),
             n_restarts=check_integer("n_restarts", e.n_restarts, minimum=1),
             warm_start=check_flag("warm_start", e.warm_start),
-            validation_fraction=checked_fraction(e.validation_fraction),
+            validation_fraction=fraction,
             max_seconds=None if e.max_minutes is None else 60.0 * check_positive("max_minutes", e.max_minutes),
-            callbacks=checked_callbacks(e.callbacks, e.verbose, max_iter),
-            checkpoint_folder=None if checkpoint is None else checked_folder(checkpoint.folder),
-            checkpoint_every=Cadence() if checkpoint is None else checked_cadence(checkpoint.every),
-            initialization=Initialization() if tuning.initialization is None else tuning.initialization,
-            jitter=jitter_of(tuning.jitter, dtype),
+            n_threads=None if e.n_threads is None else check_integer("n_threads", e.n_threads, minimum=1),
+            device=resolve_device(e.device),
+            n_members=_n_members(e, method, effort),
+            callbacks=[*callbacks, ProgressBar(max_iter)] if e.verbose else callbacks,
+            checkpoint=checkpoint,
+            initialization=tuning.initialization or Initialization(),
+            jitter=tuning.jitter_of(dtype),
             schedule=tuning.schedule,
             compile=tuning.compile,
-            n_threads=None if e.n_threads is None else check_integer("n_threads", e.n_threads, minimum=1),
             dtype=dtype,
-            device=resolve_device(e.device),
             random_state=e.random_state,
         )
         check_rules(Combination(e, config, knows_noise, resume))
@@ -204,13 +212,10 @@ class Configuration:
         return widths
 
 
-def _n_members(estimator: DeepGPRegressor, method: Inference, effort: Effort) -> int:
-    """Models that predict as one: as many as the user says, or as method and effort want where nothing speaks against.
-
-    A kernel given as code may not be made for several models in one program.
-    """
-    e = estimator
+def _n_members(e: DeepGPRegressor, method: Inference, effort: Effort) -> int:
+    """Models that predict as one: as many as the user says, or as method and effort want where no option objects."""
     if e.n_members is not None:
         return check_integer("n_members", e.n_members, minimum=1)
     is_one_fit = e.n_restarts == 1 and not e.warm_start and e.validation_fraction is None
+    # A kernel given as code may not be made for many models in one program.
     return method.usual_members(effort.members) if isinstance(e.kernel, str) and is_one_fit else 1

@@ -7,7 +7,7 @@ from typing import Any, Self, TypeVar
 from sklearn.base import BaseEstimator
 
 from sodgp.errors import ConfigurationError
-from sodgp.estimator.options.names import OBJECTS
+from sodgp.estimator.options.fields import OBJECTS
 
 E = TypeVar("E", bound=BaseEstimator)
 
@@ -69,9 +69,5 @@ class NestedParameters(BaseEstimator):
 
 
 def copy_of(estimator: E, **changes: Any) -> E:
-    """A new estimator with the same options, but for changed ones.
-
-    The very same objects: scikit-learn's clone copies selectors, callbacks and kernel functions, which then count as
-    different.
-    """
+    """A new estimator with the very same options but for changed ones; scikit-learn's clone would copy the objects."""
     return type(estimator)(**{**estimator.get_params(deep=False), **changes})

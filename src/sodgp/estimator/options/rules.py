@@ -1,4 +1,4 @@
-"""What goes with what: every rule about two or more arguments, in one table.
+"""Every rule about two or more arguments, in one table.
 
 Rules about one argument are in `sodgp.estimator.options.fields`, those about the fields of one method or likelihood in
 its class.
@@ -7,9 +7,8 @@ its class.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, NamedTuple
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -21,22 +20,11 @@ from sodgp.likelihoods.known_noise import KnownNoise
 if TYPE_CHECKING:
     from sodgp.estimator.options.configuration import Configuration
 
-__all__ = ["RULES", "Combination", "Rule", "check_rules", "check_several_models"]
+__all__ = ["Combination", "Rule", "check_rules", "check_several_models", "rules"]
 
 
-@dataclass(frozen=True)
-class Combination:
-    """Arguments of an estimator and of `fit`, each of them checked on its own.
-
-    Parameters
-    ----------
-    estimator : DeepGPRegressor
-        With the arguments as the user gave them.
-    config : Configuration
-        What they stand for.
-    knows_noise, resume : bool
-        Whether `fit` gets noise variances, and whether it continues from a checkpoint.
-    """
+class Combination(NamedTuple):
+    """The arguments of an estimator as given, what they stand for, and those of `fit`."""
 
     estimator: BaseEstimator
     config: Configuration
@@ -50,24 +38,96 @@ class Combination:
 
 
 class Rule(NamedTuple):
-    """One rule: its name, whether a combination breaks it, and the message for the user."""
+    """One rule for a combination: its name, whether it is broken, and the message for the user."""
 
     name: str
-    is_broken: Callable[[Combination], bool]
-    message: Callable[[Combination], str]
+    is_broken: bool
+    message: str
+
+
+def rules(c: Combination) -> Iterator[Rule]:
+    """All rules, for a combination."""
+    config, method = c.config, c.method.name
+    is_plain, is_validated = config.likelihood.is_plain, config.validation_fraction is not None
+    unused = _unused(c)
+    yield Rule("an argument that the method does not use", unused is not None, unused or "")
+    yield Rule(
+        "compile with a sampler",
+        config.compile and c.method.sampler is not None,
+        f"compile=True has no meaning for inference={method!r}; leave it at False.",
+    )
+    yield Rule(
+        "warm_start with a method that begins anew",
+        config.warm_start and not c.method.can_warm_start,
+        f"warm_start=True has no meaning for inference={method!r}, whose parameters belong to the rows or chains of one"
+        " fit; use 'sod' or 'dsvi', or warm_start=False.",
+    )
+    yield Rule(
+        "warm_start with noise that varies",
+        config.warm_start and not is_plain,
+        "warm_start=True does not carry noise that varies: use likelihood='gaussian'.",
+    )
+    yield Rule(
+        "warm_start with n_restarts",
+        config.warm_start and config.n_restarts > 1,
+        f"warm_start=True continues one fit, and n_restarts={config.n_restarts} begins several anew; use one of"
+        " the two.",
+    )
+    alone = {"n_restarts": 1, "warm_start": False, "validation_fraction": None}
+    name = next((n for n, default in alone.items() if getattr(config, n) != default), "")
+    yield Rule(
+        "n_members with what is about one model",
+        config.n_members > 1 and bool(name),
+        f"n_members={config.n_members} and {name}={getattr(config, name, None)!r} do not go together; leave {name} at"
+        f" {alone.get(name)!r}.",
+    )
+    yield Rule(
+        "validation_fraction with n_restarts",
+        is_validated and config.n_restarts > 1,
+        "validation_fraction is for single fits, not for n_restarts, whose models train at once; leave it at None.",
+    )
+    yield Rule(
+        "several models, a checkpoint and no seed",
+        config.n_members * config.n_restarts > 1 and _lacks_seed(config),
+        _SEEDS.format(config.random_state),
+    )
+    widths, count = config.hidden_width, config.n_layers - 1
+    yield Rule(
+        "one width for each hidden layer",
+        isinstance(widths, list) and len(widths) != count,
+        f"hidden_width={widths!r} has {len(widths) if isinstance(widths, list) else 1} entries, but"
+        f" n_layers={count + 1} has {count} hidden layers.",
+    )
+    yield Rule(
+        "noise_variance with a likelihood that learns the noise",
+        c.knows_noise and not is_plain,
+        f"noise_variance is known noise, and likelihood={config.likelihood.name!r} learns it: use one.",
+    )
+    yield Rule(
+        "noise_variance with validation_fraction",
+        c.knows_noise and is_validated,
+        "validation_fraction and noise_variance do not go together; leave one out.",
+    )
+    yield Rule(
+        "resume without a folder",
+        c.resume and config.checkpoint is None,
+        "resume=True needs a folder to resume from: set checkpoint='folder'.",
+    )
+    objection = _objection(c)
+    yield Rule("what the method objects to", objection is not None, objection or "")
 
 
 def check_rules(combination: Combination) -> None:
     """Raise ConfigurationError for the first rule that a combination breaks."""
-    for rule in RULES:
-        if rule.is_broken(combination):
-            raise ConfigurationError(rule.message(combination))
+    for rule in rules(combination):
+        if rule.is_broken:
+            raise ConfigurationError(rule.message)
 
 
-def check_several_models(checkpoint: object, random_state: object) -> None:
-    """ConfigurationError for several models with a checkpoint whose seeds would be others after a restart."""
-    if checkpoint is not None and not isinstance(random_state, int | np.integer):
-        raise ConfigurationError(_SEEDS.format(random_state))
+def check_several_models(config: Configuration) -> None:
+    """ConfigurationError for many models with a checkpoint whose seeds a resumed fit could not draw again."""
+    if _lacks_seed(config):
+        raise ConfigurationError(_SEEDS.format(config.random_state))
 
 
 _SEEDS = (
@@ -76,19 +136,18 @@ _SEEDS = (
 )
 
 
-def _unused(c: Combination) -> tuple[str, object, object] | None:
-    """Name, value and default of an argument that means nothing for the method, and is not at its default."""
+def _lacks_seed(config: Configuration) -> bool:
+    return config.checkpoint is not None and not isinstance(config.random_state, int | np.integer)
+
+
+def _unused(c: Combination) -> str | None:
+    """About an argument that means nothing for the method, and is not at its default."""
     parameters = inspect.signature(type(c.estimator).__init__).parameters
     for name in c.method.unused_options:
         value, default = getattr(c.estimator, name), parameters[name].default
         if value is not default and value != default:
-            return name, value, default
+            return f"{name}={value!r} has no meaning for inference={c.method.name!r}; leave it at {default!r}."
     return None
-
-
-def _unused_message(c: Combination) -> str:
-    name, value, default = _unused(c) or ("", None, None)
-    return f"{name}={value!r} has no meaning for inference={c.method.name!r}; leave it at {default!r}."
 
 
 def _objection(c: Combination) -> str | None:
@@ -99,101 +158,3 @@ def _objection(c: Combination) -> str | None:
     except ConfigurationError as error:
         return f"noise_variance is known noise for every row: {error}" if c.knows_noise else str(error)
     return None
-
-
-def _more_than_one_fit(c: Combination) -> tuple[str, object, object] | None:
-    """Name, value and default of an argument that is about one model only, and is not at its default."""
-    alone = {"n_restarts": 1, "warm_start": False, "validation_fraction": None}
-    return next(((n, getattr(c.config, n), d) for n, d in alone.items() if getattr(c.config, n) != d), None)
-
-
-def _members_message(c: Combination) -> str:
-    name, value, default = _more_than_one_fit(c) or ("", None, None)
-    return f"n_members={c.config.n_members} and {name}={value!r} do not go together; leave {name} at {default!r}."
-
-
-def _count(c: Combination) -> int:
-    """Models of a fit."""
-    return c.config.n_members * c.config.n_restarts
-
-
-def _entries(c: Combination) -> int:
-    """Widths in a list of them."""
-    return len(c.config.hidden_width) if isinstance(c.config.hidden_width, list) else 0
-
-
-RULES: Final = (
-    Rule("an argument that the method does not use", lambda c: _unused(c) is not None, _unused_message),
-    Rule(
-        "compile with a sampler",
-        lambda c: c.config.compile and c.method.sampler is not None,
-        lambda c: f"compile=True has no meaning for inference={c.method.name!r}; leave it at False.",
-    ),
-    Rule(
-        "warm_start with a method that begins anew",
-        lambda c: c.config.warm_start and not c.method.can_warm_start,
-        lambda c: (
-            f"warm_start=True has no meaning for inference={c.method.name!r}, whose parameters belong to the rows or"
-            " chains of one fit; use 'sod' or 'dsvi', or warm_start=False."
-        ),
-    ),
-    Rule(
-        "warm_start with noise that varies",
-        lambda c: c.config.warm_start and not c.config.likelihood.is_plain,
-        lambda c: "warm_start=True does not carry noise that varies: use likelihood='gaussian'.",
-    ),
-    Rule(
-        "warm_start with n_restarts",
-        lambda c: c.config.warm_start and c.config.n_restarts > 1,
-        lambda c: (
-            f"warm_start=True continues one fit, and n_restarts={c.config.n_restarts} begins several anew; use one"
-            " of the two."
-        ),
-    ),
-    Rule(
-        "n_members with what is about one model",
-        lambda c: c.config.n_members > 1 and _more_than_one_fit(c) is not None,
-        _members_message,
-    ),
-    Rule(
-        "validation_fraction with n_restarts",
-        lambda c: c.config.validation_fraction is not None and c.config.n_restarts > 1,
-        lambda c: (
-            "validation_fraction is for single fits, not for n_restarts, whose models train in one program; leave it at"
-            " None."
-        ),
-    ),
-    Rule(
-        "several models, a checkpoint and no seed",
-        lambda c: (
-            _count(c) > 1
-            and c.config.checkpoint_folder is not None
-            and not isinstance(c.config.random_state, int | np.integer)
-        ),
-        lambda c: _SEEDS.format(c.config.random_state),
-    ),
-    Rule(
-        "one width for each hidden layer",
-        lambda c: isinstance(c.config.hidden_width, list) and _entries(c) != c.config.n_layers - 1,
-        lambda c: (
-            f"hidden_width={c.config.hidden_width!r} has {_entries(c)} entries, but n_layers="
-            f"{c.config.n_layers} has {c.config.n_layers - 1} hidden layers."
-        ),
-    ),
-    Rule(
-        "noise_variance with a likelihood that learns the noise",
-        lambda c: c.knows_noise and not c.config.likelihood.is_plain,
-        lambda c: f"noise_variance is known noise, and likelihood={c.config.likelihood.name!r} learns it: use one.",
-    ),
-    Rule(
-        "noise_variance with validation_fraction",
-        lambda c: c.knows_noise and c.config.validation_fraction is not None,
-        lambda c: "validation_fraction and noise_variance do not go together; leave one out.",
-    ),
-    Rule("what the method objects to", lambda c: _objection(c) is not None, lambda c: _objection(c) or ""),
-    Rule(
-        "resume without a folder",
-        lambda c: c.resume and c.config.checkpoint_folder is None,
-        lambda c: "resume=True needs a folder to resume from: set checkpoint='folder'.",
-    ),
-)
