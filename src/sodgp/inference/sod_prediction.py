@@ -59,7 +59,8 @@ class DrawnLayer(NamedTuple):
         """Noisy outputs at rows Z, each row drawn on its own."""
         layer, rows = self.layer, self.layer.to_kernel_layout(Z)
         A = self.L_inv @ covariance(layer.kernel, self.Z_s, rows)
-        mean = layer.prior_mean(rows) + transpose_times(A, self.w)
+        (prior_mean,) = layer.prior_means(rows)
+        mean = prior_mean + transpose_times(A, self.w)
         V = (self.prior_variance(rows) - A.square_().sum(-2)).clamp_min(0.0)
         return layer.from_kernel_layout(layer.draw_rows(mean, V, layer.draw_variance, layer.draws_in_layout(draws)))
 
@@ -80,7 +81,7 @@ class DrawnLayer(NamedTuple):
         explained, roots = _split_batches(transpose_times(A, self.w), Z), _split_batches(A.mT, Z)
         eye = torch.eye(Z.shape[-2], dtype=Z.dtype, device=Z.device)
         residual = covariance(self.layer.kernel, Z) + self.layer.jitter.prior_extra * eye - roots @ roots.mT
-        return self.layer.prior_mean(Z) + explained, residual, A.mT
+        return self.layer.prior_means(Z)[0] + explained, residual, A.mT
 
 
 class SubsetPredictor:
@@ -118,7 +119,7 @@ class SubsetPredictor:
             inputs = layer.to_kernel_layout(Z_s)
             cond = layer.condition(_with_one_row(inputs))
             m, C = layer.variational_parameters()
-            mean_s, numbers = layer.prior_mean(inputs), layer.draws_in_layout(draws)
+            (mean_s,), numbers = layer.prior_means(inputs), layer.draws_in_layout(draws)
             Z_s, w = layer.draw_subset(m, C, cond, mean_s, layer.draw_variance, numbers)
             self._hidden.append(DrawnLayer(layer, inputs, cond.factor.inverse_value, w))
             Z_s = layer.from_kernel_layout(Z_s)

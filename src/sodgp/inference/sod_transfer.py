@@ -114,7 +114,7 @@ class _Move:
     def in_w(self) -> Normal:
         """The layer's q over w."""
         m, C = self.layer.variational_parameters()
-        w = self.layer.family.in_w(m, C, self.cond, self.layer.prior_mean(self.points.subset))
+        w = self.layer.family.in_w(m, C, self.cond, self.layer.prior_means(self.points.subset)[0])
         return self._by_output(w)
 
     def with_labels(self, y: Float[Tensor, "M P"], v: Float[Tensor, "#M P"]) -> Normal:

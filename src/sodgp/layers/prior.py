@@ -56,6 +56,10 @@ class HiddenMean(nn.Module):
             return "identity"
         return "linear"
 
+    def at(self, *inputs: Tensor) -> list[Tensor]:
+        """Prior means at several sets of inputs."""
+        return [self(Z) for Z in inputs]
+
     def forward(self, Z: Float[Tensor, "*batch N D_in"]) -> Float[Tensor, "*batch N D_out"]:
         """Prior mean at Z, for every output."""
         if self.kind == "zero":

@@ -15,8 +15,18 @@ from torch import Tensor, nn
 from sodgp.errors import ConfigurationError
 from sodgp.kernels.dense import covariance
 from sodgp.layers.contract import Points
-from sodgp.layers.families import FAMILIES, Gaussian, LabelInformed, Mean, MeanOfS, Root, trained_numbers
-from sodgp.layers.label_informed import Posterior, RestMarginals, SubsetMarginals
+from sodgp.layers.families import (
+    FAMILIES,
+    Gaussian,
+    LabelInformed,
+    Mean,
+    MeanOfS,
+    Posterior,
+    RestMarginals,
+    Root,
+    SubsetMarginals,
+    trained_numbers,
+)
 from sodgp.layers.prior import Conditional, HiddenMean, condition, correlated, register_floored
 from sodgp.linalg.cholesky import Jitter
 from sodgp.linalg.draws import Draws
@@ -119,15 +129,7 @@ class SubsetLayer(gpytorch.Module):
         return self.q_mean.unsqueeze(-3), self.q_factor.tril().unsqueeze(-4)
 
     def propagate(self, points: Points, draws: Draws, coupling: str) -> tuple[Points, Float[Tensor, "*batch T"]]:
-        """Draw the noisy outputs Z, the next layer's inputs, and compute KL(q(F_S) || p(F_S | Z_S)).
-
-        Returns
-        -------
-        points : Points
-            [..., T, M, D] and [..., T, B, D].
-        kl : Tensor of shape [..., T] or [..., 1]
-            Summed over outputs.
-        """
+        """Draw the noisy outputs Z, the next layer's inputs, and compute KL(q(F_S) || p(F_S | Z_S)) over outputs."""
         return self._draw(points, draws, coupling)
 
     @property
@@ -150,14 +152,14 @@ class SubsetLayer(gpytorch.Module):
         """A source of random numbers in the kernel layout."""
         return draws
 
-    def prior_mean(self, Z: Float[Tensor, "*layout T N D_in"]) -> Float[Tensor, "*layout T N D"]:
-        """Prior mean of the outputs, in the kernel layout."""
-        return self.mean(Z)
+    def prior_means(self, *inputs: Float[Tensor, "*layout T _ D_in"]) -> list[Float[Tensor, "*layout T _ D"]]:
+        """Prior means of the outputs at several sets of inputs, in the kernel layout."""
+        return self.mean.at(*inputs)
 
     def _draw(self, points: Points, draws: Draws, coupling: str) -> tuple[Points, Float[Tensor, "*layout T"]]:
         """As `propagate`, in the kernel layout."""
         cond = self.condition(points)
-        mean_s, mean_b = self.prior_mean(points.subset), self.prior_mean(points.rest)
+        mean_s, mean_b = self.prior_means(*points)
         m, C = self.variational_parameters()
         kl = self.family.kl(m, C, cond, mean_s)
         if coupling == "ancestral":
@@ -231,8 +233,9 @@ class SubsetLayer(gpytorch.Module):
     ) -> tuple[Float[Tensor, "*layout T M D"], Float[Tensor, "*layout T M D"]]:
         """Draw F_S ~ q and return F_S + noise and w = L^-1 (F_S - mean(Z_S))."""
         size, width = m.shape[-2:]
-        f_s, w = self.family.draw(m, C, cond, mean_s, draws.subset(size, width))
-        return f_s + noise.sqrt() * draws.subset(size, width), w
+        numbers, noise_numbers = draws.subset(size, width), draws.subset(size, width)
+        f_s, w = self.family.draw(m, C, cond, mean_s, numbers)
+        return f_s + noise.sqrt() * noise_numbers, w
 
     def draw_rows(
         self,
@@ -369,9 +372,9 @@ class SeparateLayer(SubsetLayer):
         """Random numbers with an axis for the outputs."""
         return _PerOutput(draws, self.q_mean.shape[-1])
 
-    def prior_mean(self, Z: Float[Tensor, "*batch D T N D_in"]) -> Float[Tensor, "*batch D T N 1"]:
-        """Prior mean of every output; the inputs are the same for all outputs."""
-        return _outputs_first(self.mean(Z[..., 0, :, :, :]))
+    def prior_means(self, *inputs: Float[Tensor, "*batch D T _ D_in"]) -> list[Float[Tensor, "*batch D T _ 1"]]:
+        """Prior means of every output; the inputs are the same for all outputs."""
+        return [_outputs_first(mean) for mean in self.mean.at(*(Z[..., 0, :, :, :] for Z in inputs))]
 
     def variational_parameters(
         self,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from sodgp.estimator.options.names import OBJECTS
+from sodgp.estimator.options.fields import OBJECTS
 from sodgp.evaluation.format import LABELS, counted, interval, number
 from sodgp.report.figures import Picture, of_model, of_target
 
