@@ -14,39 +14,14 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from cli_runner import run
 
 import sodgp
 from sodgp import DeepGPRegressor
-from sodgp.cli.tables import refuse_unusable
-from sodgp.errors import InputError, NumericalError, ResourceError
 from sodgp.system import progress as terminal
 from sodgp.system.container import read_record
 from sodgp.training.history import TrainingState
 
 QUICK = ["--max-iter", "3", "--subset-size", "10"]
-
-
-@pytest.fixture
-def table(tmp_path):
-    rng = np.random.default_rng(0)
-    frame = pd.DataFrame(rng.normal(size=(30, 2)), columns=["a", "b"])
-    frame["y"], frame["z"] = 100 + 10 * frame["a"], frame["b"]
-    frame.to_csv(tmp_path / "data.csv", index=False)
-    return frame
-
-
-@pytest.fixture
-def go(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-
-    def invoke(*arguments, code=0):
-        result = run(*arguments)
-        assert result.exit_code == code, result.output + repr(result.exception)
-        assert "Traceback" not in result.output
-        return result
-
-    return invoke
 
 
 def test_fit_predict_info(go, table, tmp_path):
@@ -68,47 +43,6 @@ def test_fit_predict_info(go, table, tmp_path):
     assert (found["q0.05"] < found["q0.5"]).all()
     assert (found["q0.5"] < found["q0.95"]).all()
     assert "3 (a, b, z)" in go("info", "model").stdout
-
-
-@pytest.mark.parametrize("suffix", [".parquet", ".tsv", ".csv.gz"])
-def test_several_targets_and_other_tables(go, table, suffix):
-    table.to_parquet("data.parquet")
-    go("fit", "data.parquet", "--target", "y", "--target", "z", "--out", "m.sodgp", "--quiet", *QUICK)
-    go("predict", "m.sodgp", "data.csv", "--out", f"p{suffix}", "--quantiles", "0.1,0.9")
-    found = (
-        pd.read_parquet("p.parquet") if suffix == ".parquet" else pd.read_csv(f"p{suffix}", sep=None, engine="python")
-    )
-    assert list(found) == [f"{target}_{name}" for target in "yz" for name in ("mean", "std", "q0.1", "q0.9")]
-    assert len(found) == 30
-
-
-def test_dropped_columns_play_no_part(go, table, tmp_path):
-    table.assign(id="x", when="2020-01-01").to_csv("more.csv", index=False)
-    go("fit", "more.csv", "--target", "y", "--drop", "id", "--drop", "when", "--drop", "id", "--out", "m", *QUICK)
-    assert DeepGPRegressor.load("m").feature_names_in_.tolist() == ["a", "b", "z"]
-    assert "column 'id' is no input of the model; ignored" in go("predict", "m", "more.csv", "--json").stderr
-    go("evaluate", "m", "more.csv")
-    (tmp_path / "fit.toml").write_text('data = "more.csv"\ntarget = "y"\ndrop = ["id", "when", "z"]\nout = "n"\n')
-    go("fit", "--config", "fit.toml", *QUICK)
-    assert DeepGPRegressor.load("n").feature_names_in_.tolist() == ["a", "b"]
-
-
-@pytest.mark.parametrize(
-    ("cells", "message"),
-    [
-        (pd.to_datetime(["2020-01-01", "2020-01-02"]), "holds text instead of numbers, such as '2020-01-01 00:00:00'"),
-        (pd.Categorical(["u", "v"]), "such as 'u' in row 1"),
-        ([[1.0], [2.0]], "such as '[1.0]' in row 1"),
-        (["7", "8"], "'a' holds numbers stored as text. Store them as numbers."),
-        ([None, None], "missing or infinite values in 'a'"),
-        (["1,000", "1,001"], "Commas may stand for thousands or decimals: write plain numbers, 1234.5."),
-        (["1,5", "2,25"], "It looks like a decimal comma"),
-        (["v" * 100, "8"], "'vvvvvvvvvvvvvvvvvvvvvvvvvvvvv…'"),
-    ],
-)
-def test_other_columns_that_are_no_numbers(cells, message):
-    with pytest.raises(InputError, match=re.escape(message)):
-        refuse_unusable(pd.DataFrame({"a": cells}, index=[5, 6]), Path("t.parquet"))
 
 
 def test_options_reach_the_model_and_the_seed_counts(go, table):
@@ -147,14 +81,6 @@ def test_an_effort_on_the_command_line_wins_over_what_it_stands_for_in_a_file(go
     model = DeepGPRegressor.load("m")
     assert (model.max_iter, model.subset_size, model.batch_size, model.n_members) == (3, None, None, None)
     assert model.n_layers == 1
-
-
-def test_a_model_without_names_takes_columns_by_order(go, table):
-    DeepGPRegressor(max_iter=2).fit(table[["a", "b"]].to_numpy(), table["y"]).save("m")
-    table[["a", "b"]].to_csv("new.csv", index=False)
-    go("predict", "m", "new.csv", "--out", "p.csv", "--quantiles", "")
-    assert list(pd.read_csv("p.csv")) == ["mean", "std"]
-    assert "takes 2 inputs" in go("predict", "m", "data.csv", "--out", "p.csv", code=1).stderr
 
 
 def test_warnings_are_one_line(go, table):
@@ -320,32 +246,6 @@ def test_json_of_fit_info_and_predict(go, table):
     assert "needs --out" in go("predict", "m", "data.csv", code=2).stderr
 
 
-def test_evaluate(go, table):
-    go("fit", "data.csv", "--target", "z", "--target", "y", "--out", "m", "--quiet", *QUICK)
-    text = go("evaluate", "m", "data.csv").stdout
-    for word in ("y: 30 rows", "z: 30 rows", "NLPP", "RMSE", "90 % coverage", "95 % interval", " to "):
-        assert word in text
-    # The model's order of targets counts, whatever the order of the flags.
-    found = json.loads(go("evaluate", "m", "data.csv", "--json", "--target", "y", "--target", "z").stdout)
-    assert list(found["targets"]) == ["z", "y"]
-    model = DeepGPRegressor.load("m")
-    dist = model.predict_distribution(table[["a", "b"]])
-    nlpp = -dist.log_prob(table[["z", "y"]].to_numpy()).mean(0)
-    for column, name in enumerate(("z", "y")):
-        score = found["targets"][name]["nlpp"]
-        assert score["value"] == pytest.approx(nlpp[column])
-        assert score["low"] < score["value"] < score["high"]
-    alone = json.loads(go("evaluate", "m", "data.csv", "--json", "--bootstrap", "0").stdout)
-    assert alone["targets"]["y"]["nlpp"] == {"value": found["targets"]["y"]["nlpp"]["value"]}
-
-
-def test_names_of_quantiles_are_as_different_as_their_levels(go, table):
-    go("fit", "data.csv", "--target", "y", "--out", "m", "--quiet", *QUICK)
-    levels = "0.1,0.9999999,0.99999991"
-    printed = json.loads(go("predict", "m", "data.csv", "--json", "--quantiles", levels).stdout)
-    assert list(printed["predictions"]) == ["mean", "std", "q0.1", "q0.9999999", "q0.99999991"]
-
-
 def test_info_shows_what_was_decided_from_the_data(go, table):
     go("fit", "data.csv", "--target", "y", "--out", "m", "--quiet", *QUICK)
     lines = go("info", "m").stdout.splitlines()
@@ -367,62 +267,6 @@ def test_info_shows_what_was_decided_from_the_data(go, table):
     assert "heavy_tailed" in shown["method"]
 
 
-def test_one_row_has_no_intervals(go, table):
-    go("fit", "data.csv", "--target", "y", "--out", "m", "--quiet", *QUICK)
-    table[:1].to_csv("one.csv", index=False)
-    text = go("evaluate", "m", "one.csv").stdout
-    assert "y: 1 row\n" in re.sub(" +\n", "\n", text)
-    assert "nan" not in text
-    score = json.loads(go("evaluate", "m", "one.csv", "--json").stdout)["targets"]["y"]["rmse"]
-    assert score == {"value": score["value"], "low": None, "high": None}
-    assert "Report on 1 row written" in go("report", "m", "one.csv").stderr
-
-
-@pytest.mark.parametrize("bootstrap", [0, 100])
-def test_a_score_that_does_not_exist_is_a_dash_and_null(go, table, bootstrap):
-    go("fit", "data.csv", "--target", "y", "--out", "m", "--quiet", *QUICK)
-    table[:1].assign(y=table["y"].mean()).to_csv("one.csv", index=False)
-    text = go("evaluate", "m", "one.csv", "--bootstrap", bootstrap).stdout
-    assert "nan" not in text
-    assert "inf" not in text
-    scores = json.loads(go("evaluate", "m", "one.csv", "--json", "--bootstrap", bootstrap).stdout)["targets"]["y"]
-    assert scores["r2"]["value"] is None
-    assert scores["rmse"]["value"] >= 0
-
-
-def test_evaluate_needs_the_target(go, table):
-    go("fit", "data.csv", "--target", "y", "--out", "m", "--quiet", *QUICK)
-    table.drop(columns="y").to_csv("new.csv", index=False)
-    assert "no column 'y'" in go("evaluate", "m", "new.csv", code=1).stderr
-    table.rename(columns={"y": "truth"}).to_csv("new.csv", index=False)
-    assert "truth: 30 rows" in go("evaluate", "m", "new.csv", "--target", "truth").stdout
-    for command in ("evaluate", "report"):
-        wrong = go(command, "m", "data.csv", "--target", "a", code=2).stderr
-        assert wrong == "Error: 'a' is an input of the model; name the column of its target.\n"
-    assert "names 2" in go("evaluate", "m", "data.csv", "--target", "y", "--target", "z", code=2).stderr
-    DeepGPRegressor(max_iter=1).fit(table[["a", "b", "z"]], table["y"].to_numpy()).save("nameless")
-    assert "say it with --target" in go("evaluate", "nameless", "data.csv", code=2).stderr
-
-
-@pytest.mark.parametrize(
-    ("error", "code", "message"),
-    [
-        (NumericalError("the bound is not finite."), 3, "Error: the bound is not finite.\n"),
-        (ResourceError("3 GB are needed.", needed=3, available=2), 3, "Error: 3 GB are needed.\n"),
-        (MemoryError(), 3, "Error: not enough memory; use a smaller batch_size, subset_size or n_samples.\n"),
-        (KeyError("x"), 4, "Error: unexpected KeyError: 'x'. Run it again with --debug and report the traceback.\n"),
-        (KeyboardInterrupt(), 130, "Interrupted.\n"),
-    ],
-)
-def test_exit_codes(go, table, tmp_path, monkeypatch, error, code, message):
-    def fail(*_, **__):
-        raise error
-
-    monkeypatch.setattr(DeepGPRegressor, "fit", fail)
-    assert go("fit", "data.csv", "--target", "y", "--out", "m", *QUICK, code=code).stderr == message
-    assert not (tmp_path / "m").exists()
-
-
 def test_ctrl_c_in_training_saves_what_there_is(go, table, monkeypatch):
     def interrupt(state):
         raise KeyboardInterrupt
@@ -431,26 +275,6 @@ def test_ctrl_c_in_training_saves_what_there_is(go, table, monkeypatch):
     result = go("fit", "data.csv", "--target", "y", "--out", "m", *QUICK, code=130)
     assert "Warning: training was interrupted at iteration 1" in result.stderr
     assert DeepGPRegressor.load("m").history_.stopped == "interrupted"
-
-
-@pytest.mark.parametrize("place", [0, 1, 2, 5])
-def test_debug_shows_the_traceback_wherever_it_stands(table, tmp_path, monkeypatch, place):
-    monkeypatch.chdir(tmp_path)
-    arguments = ["fit", "data.csv", "--target", "nope", "--out", "m"]
-    arguments.insert(place, "--debug")
-    result = run(*arguments)
-    assert result.exit_code == 1
-    assert "Traceback" in result.stderr
-    assert result.stderr.splitlines()[-1].startswith("Error: The table has no column 'nope'")
-
-
-def test_usage_errors_are_one_line(go):
-    result = go("fti", code=2)
-    assert re.fullmatch(r"Error: No such command 'fti'\.( Did you mean 'fit'\?)? See: root --help\n", result.stderr)
-    result = go("predict", code=2)
-    assert result.stderr.startswith("Error: Missing argument")
-    assert result.stderr.endswith("See: root predict --help\n")
-    assert result.stderr.count("\n") == 1
 
 
 def test_progress_in_a_log_is_plain_lines(capsys, monkeypatch):

@@ -146,7 +146,7 @@ def test_one_row_of_noise_is_independent_over_the_points():
         {"effort": "thorough"},
     ],
 )
-def test_options_of_the_first_fit_do_not_stand_in_the_way_of_fantasies(options):
+def test_options_of_the_first_fit_do_not_prevent_fantasies(options):
     model = botorch.DeepGPModel(
         *tensors(), estimator=DeepGPRegressor().set_params(**{**QUICK, **options}), refit_iter=4
     )

@@ -213,7 +213,7 @@ def test_a_seed_fixes_every_bit_and_another_seed_changes_them(case):
 
 @every_method
 @pytest.mark.parametrize("n_layers", [1, 3])
-def test_several_outputs_are_predicted_in_their_own_units(method, n_layers):
+def test_outputs_are_predicted_in_their_units(method, n_layers):
     targets = np.column_stack([Y, 1000.0 - 100.0 * Y])
     model = make((method, n_layers, "rbf", "float64")).fit(X, targets)
     mean, std = model.predict(X_NEW, return_std=True)

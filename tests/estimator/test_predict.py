@@ -1,156 +1,86 @@
-"""Predictions of an estimator: one mean however it is asked for, and a subset that is drawn once for all of them."""
-
-import copy
-import pickle
+"""Joint predictions and draws, and that they agree with those of each row."""
 
 import numpy as np
 import pytest
-from gpytorch.kernels import LinearKernel, RBFKernel
 from numpy.testing import assert_allclose, assert_array_equal
 
 from sodgp import DeepGPRegressor
-from sodgp.errors import NumericalError
-from sodgp.inference import sod_prediction
+from sodgp.errors import InputError
+from sodgp.layers.subset import COUPLINGS
 
 RNG = np.random.default_rng(0)
-X = RNG.uniform(-1, 1, (40, 2))
-Y = np.stack([np.sign(X[:, 0]), X[:, 1]], 1) + 0.1 * RNG.standard_normal((40, 2))
-NEW = RNG.uniform(-1.5, 1.5, (7, 2))
-MODELS = {
-    "one layer": {"n_layers": 1},
-    "two layers": {"n_layers": 2},
-    "three layers": {"n_layers": 3, "inference__separate_kernels": False},
-    "separate kernels": {"n_layers": 3, "inference__separate_kernels": True},
-    "the paper's family": {"n_layers": 3, "inference__parameterization": "paper", "hidden_width": 3},
-    "joint": {"n_layers": 3, "inference__coupling": "joint"},
-    "marginal": {"n_layers": 3, "inference__coupling": "marginal"},
-    "matern": {"kernel": "matern52"},
-    "float32": {"dtype": "float32"},
-    "varying noise": {"likelihood": "heteroscedastic"},
-    "heavy tails": {"likelihood": "heavy_tailed"},
-    "members": {"n_members": 2},
-    "dsvi": {"inference": "dsvi"},
-    "sghmc": {"inference": "sghmc", "inference__n_posterior_samples": 4, "inference__thinning": 2},
-}
 
 
-def fitted(**options):
-    options = {"n_layers": 2, "subset_size": 10, "max_iter": 5, "n_predict_samples": 5, "random_state": 0, **options}
-    return DeepGPRegressor().set_params(**options).fit(X, Y)
+X = RNG.standard_normal((40, 2))
 
 
-@pytest.fixture
-def drawn(monkeypatch):
-    """The models whose subsets were drawn, in turn."""
-    models, honest = [], sod_prediction.SubsetPredictor
-
-    def noted(model, *others):
-        models.append(model)
-        return honest(model, *others)
-
-    monkeypatch.setattr(sod_prediction, "SubsetPredictor", noted)
-    return models
+Y = 3.0 + np.sin(2 * X[:, 0]) + 0.1 * RNG.standard_normal(40)
 
 
-@pytest.mark.parametrize("name", MODELS)
-def test_the_mean_is_one_number_however_it_is_asked_for(name):
-    model = fitted(**MODELS[name])
-    mean = model.predict(NEW)
-    for other in (model.predict(NEW, return_std=True)[0], model.predict_distribution(NEW).mean):
-        if name == "members":  # whose components are averaged in another order
-            assert_allclose(other, mean, rtol=0, atol=1e-14)
-        else:
-            assert_array_equal(other, mean)
+def make(**options):
+    return DeepGPRegressor().set_params(
+        **{"subset_size": 10, "n_samples": 2, "n_predict_samples": 20, "max_iter": 30, "random_state": 0, **options}
+    )
 
 
-@pytest.mark.gpu
-@pytest.mark.parametrize("name", MODELS)
-def test_on_a_gpu_as_on_a_cpu(name, tmp_path):
-    model = fitted(**MODELS[name], device="cuda")
-    mean, std = model.predict(NEW, return_std=True)
-    tolerance = 1e-3 if MODELS[name].get("dtype") == "float32" else 1e-8
-    assert_allclose(model.predict(NEW), mean, rtol=0, atol=1e-3 * tolerance)
-    assert_allclose(model.predict(NEW[:1]), mean[:1], rtol=0, atol=tolerance)
-    model.save(tmp_path / "model")
-    DeepGPRegressor.load(tmp_path / "model").set_params(device="cpu").save(tmp_path / "here")
-    here = DeepGPRegressor.load(tmp_path / "here")
-    assert not next(here.model_.parameters()).is_cuda
-    for ours, theirs in zip(here.predict(NEW, return_std=True), (mean, std), strict=True):
-        assert_allclose(ours, theirs, rtol=0, atol=tolerance)
+@pytest.mark.parametrize("n_layers", [1, 2])
+def test_draws_over_rows_have_the_moments_of_the_joint_prediction(n_layers):
+    model = make(n_layers=n_layers, n_predict_samples=100).fit(X, Y)
+    rows = X[:4]
+    mean, cov = model.predict(rows, return_cov=True)
+    draws = model.sample_y(rows, n_samples=400, random_state=1)
+    scale = np.sqrt(np.diag(cov))
+    assert_allclose(draws.mean(1), mean, atol=0.25 * scale.max())
+    assert_allclose(np.cov(draws), cov, atol=0.3 * cov.max())
 
 
-def test_one_subset_serves_all_chunks_and_further_predictions(drawn, monkeypatch):
-    model = fitted()
-    drawn.clear()
-    whole = model.predict(NEW, return_std=True)
-    monkeypatch.setattr("sodgp.estimator.memory_budget.CHUNK_BYTES", 1)
-    for one, other in zip(model.predict(NEW, return_std=True), whole, strict=True):
-        assert_allclose(one, other, rtol=0, atol=1e-12)
-    model.predict(NEW[:1])
-    model.predict_distribution(NEW)
-    assert drawn == [model.model_]
+@pytest.mark.parametrize("inference", ["sod", "dsvi", "sghmc", "mean_field"])
+@pytest.mark.parametrize("n_layers", [1, 2])
+def test_how_many_draws_are_taken_at_once_changes_no_distribution(inference, n_layers, monkeypatch):
+    options = {"inference__n_posterior_samples": 4, "inference__thinning": 1} if inference == "sghmc" else {}
+    options |= {"n_layers": n_layers, "max_iter": 20, "n_predict_samples": 400, "random_state": 0}
+    model = DeepGPRegressor().set_params(inference=inference, **options).fit(X, Y)
+    together, covariance = model.predict(X[:3], return_cov=True)
+    monkeypatch.setattr("sodgp.estimator.predict._JOINT_ENTRIES", 1)
+    alone, other = model.predict(X[:3], return_cov=True)
+    assert_allclose(alone, together, rtol=0, atol=0.15 * np.sqrt(covariance.max()))
+    assert_allclose(other, covariance, rtol=0, atol=0.2 * covariance.max())
+    assert model.sample_y(X[:3], 7).shape == (3, 7)
 
 
-def test_members_keep_a_subset_each(drawn):
-    model = fitted(n_members=2)
-    drawn.clear()
-    assert_array_equal(model.predict(NEW), model.predict(NEW))
-    assert len(drawn) == 2
+def test_joint_and_marginal_predictions_agree():
+    model = make(n_layers=1).fit(X, Y)
+    mean, std = model.predict(X[:6], return_std=True)
+    joint_mean, cov = model.predict(X[:6], return_cov=True)
+    assert_allclose(joint_mean, mean)
+    assert_allclose(np.sqrt(np.diag(cov)), std)
 
 
-def test_another_number_of_samples_is_noticed(drawn):
-    model = fitted()
-    before = model.predict(NEW)
-    drawn.clear()
-    assert not np.array_equal(model.set_params(n_predict_samples=6).predict(NEW), before)
-    assert drawn == [model.model_]
+@pytest.mark.parametrize(
+    "options", [{"inference__coupling": coupling} for coupling in COUPLINGS] + [{"inference": "dsvi"}], ids=str
+)
+def test_joint_predictions_have_the_distribution_of_each_row(options):
+    model = make(n_layers=3, n_predict_samples=3000, **options).fit(X, Y)
+    mean, std = model.predict(X[:3], return_std=True)
+    joint_mean, cov = model.predict(X[:3], return_cov=True)
+    assert_allclose(joint_mean, mean, rtol=0, atol=0.1 * std.max())
+    assert_allclose(np.diag(cov), std**2, rtol=0.1)
 
 
-def test_a_change_of_the_model_is_noticed(drawn):
-    """GPyTorch's setter does not raise PyTorch's counter of versions."""
-    model = fitted()
-    before = model.predict(NEW)
-    drawn.clear()
-    kernel = model.model_.last.kernel.base_kernel
-    kernel.lengthscale = 0.5 * kernel.lengthscale.detach()
-    assert not np.array_equal(model.predict(NEW), before)
-    assert drawn == [model.model_]
+def test_seeds_of_draws_come_in_all_kinds():
+    model = make().fit(X, Y)
+    for same in (3, np.random.RandomState(3)):
+        assert_array_equal(model.sample_y(X[:2], random_state=same), model.sample_y(X[:2], random_state=3))
+    first, second = (model.sample_y(X[:2], random_state=np.random.default_rng(3)) for _ in range(2))
+    assert_array_equal(first, second)
+    with pytest.raises(InputError, match="random_state"):
+        model.sample_y(X[:2], random_state="three")
 
 
-def test_a_refit_and_copies_begin_anew(drawn):
-    model = fitted()
-    mean = model.predict(NEW)
-    drawn.clear()
-    for other in (copy.deepcopy(model), pickle.loads(pickle.dumps(model))):
-        assert_array_equal(other.predict(NEW), mean)
-    assert len(drawn) == 2
-    assert not np.array_equal(model.fit(X, -Y).predict(NEW), mean)
-
-
-def test_nothing_is_kept_of_a_model_in_training():
-    seen = []
-
-    def look(state):
-        seen.append(state.model in sod_prediction._KEPT)
-
-    # A score on rows that are held out predicts with the model between two steps.
-    model = fitted(callbacks=[look], validation_fraction=0.3, max_iter=30)
-    assert len(seen) > 0
-    assert not any(seen)
-    assert model.model_ not in sod_prediction._KEPT
-    model.predict(NEW)
-    assert model.model_ in sod_prediction._KEPT
-
-
-def test_a_finite_mean_needs_no_finite_variance():
-    model = fitted(n_layers=1, kernel=lambda dims: LinearKernel() + RBFKernel())
-    far = np.array([[1e170, 0.0]])
-    assert np.isfinite(model.predict(far)).all()
-    with pytest.raises(NumericalError, match="not finite"):
-        model.predict(far, return_std=True)
-
-
-def test_heavy_tails_can_be_scored_on_rows_that_are_held_out():
-    model = fitted(likelihood="heavy_tailed", validation_fraction=0.3, max_iter=30)
-    assert len(model.history_.validation) > 0
-    assert np.isfinite(model.history_.validation).all()
+def test_draws_of_the_function_are_smoother_than_those_of_the_targets():
+    model = make().fit(X, Y)
+    grid = np.column_stack([np.linspace(-1, 1, 50), np.zeros(50)])
+    rough, smooth = (
+        np.abs(np.diff(model.sample_y(grid, 20, random_state=0, latent=flag), axis=0)).mean() for flag in (False, True)
+    )
+    assert smooth < 0.5 * rough

@@ -3,19 +3,20 @@
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 import pytest
 import torch
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.utils import check_random_state
 
 from sodgp import DeepGPRegressor
-from sodgp.errors import ConfigurationError, InputError, NumericalError
-from sodgp.estimator.describe import target_names
-from sodgp.layers.subset import COUPLINGS
+from sodgp.errors import ConfigurationError, NumericalError
 
 RNG = np.random.default_rng(0)
+
+
 X = RNG.standard_normal((40, 2))
+
+
 Y = 3.0 + np.sin(2 * X[:, 0]) + 0.1 * RNG.standard_normal(40)
 
 
@@ -29,14 +30,6 @@ def test_defaults_are_strings_numbers_or_none():
     assert all(
         value is None or isinstance(value, str | int | float) for value in DeepGPRegressor().get_params().values()
     )
-
-
-def test_the_subset_is_made_of_different_rows_of_the_data():
-    model = make().fit(X, Y)
-    assert len(set(model.subset_indices_.tolist())) == 10
-    assert model.subset_indices_.min() >= 0
-    assert model.subset_indices_.max() < 40
-    assert not hasattr(make(inference="dsvi").fit(X, Y), "subset_indices_")
 
 
 @pytest.mark.parametrize("n_layers", [1, 2, 3])
@@ -72,75 +65,12 @@ def test_predictions_move_with_the_units_of_the_targets():
     assert_allclose(scaled.predict_distribution(X).log_prob(100.0 * Y - 7.0), shifted, atol=1e-5)
 
 
-@pytest.mark.parametrize("n_layers", [1, 2])
-def test_draws_over_rows_have_the_moments_of_the_joint_prediction(n_layers):
-    model = make(n_layers=n_layers, n_predict_samples=100).fit(X, Y)
-    rows = X[:4]
-    mean, cov = model.predict(rows, return_cov=True)
-    draws = model.sample_y(rows, n_samples=400, random_state=1)
-    scale = np.sqrt(np.diag(cov))
-    assert_allclose(draws.mean(1), mean, atol=0.25 * scale.max())
-    assert_allclose(np.cov(draws), cov, atol=0.3 * cov.max())
-
-
-@pytest.mark.parametrize("inference", ["sod", "dsvi", "sghmc", "mean_field"])
-@pytest.mark.parametrize("n_layers", [1, 2])
-def test_how_many_draws_are_taken_at_once_changes_no_law(inference, n_layers, monkeypatch):
-    options = {"inference__n_posterior_samples": 4, "inference__thinning": 1} if inference == "sghmc" else {}
-    options |= {"n_layers": n_layers, "max_iter": 20, "n_predict_samples": 400, "random_state": 0}
-    model = DeepGPRegressor().set_params(inference=inference, **options).fit(X, Y)
-    together, covariance = model.predict(X[:3], return_cov=True)
-    monkeypatch.setattr("sodgp.estimator.predict._JOINT_ENTRIES", 1)
-    alone, other = model.predict(X[:3], return_cov=True)
-    assert_allclose(alone, together, rtol=0, atol=0.15 * np.sqrt(covariance.max()))
-    assert_allclose(other, covariance, rtol=0, atol=0.2 * covariance.max())
-    assert model.sample_y(X[:3], 7).shape == (3, 7)
-
-
-def test_joint_and_marginal_predictions_agree():
-    model = make(n_layers=1).fit(X, Y)
-    mean, std = model.predict(X[:6], return_std=True)
-    joint_mean, cov = model.predict(X[:6], return_cov=True)
-    assert_allclose(joint_mean, mean)
-    assert_allclose(np.sqrt(np.diag(cov)), std)
-
-
-@pytest.mark.parametrize(
-    "options", [{"inference__coupling": coupling} for coupling in COUPLINGS] + [{"inference": "dsvi"}], ids=str
-)
-def test_joint_predictions_have_the_law_of_each_row(options):
-    model = make(n_layers=3, n_predict_samples=3000, **options).fit(X, Y)
-    mean, std = model.predict(X[:3], return_std=True)
-    joint_mean, cov = model.predict(X[:3], return_cov=True)
-    assert_allclose(joint_mean, mean, rtol=0, atol=0.1 * std.max())
-    assert_allclose(np.diag(cov), std**2, rtol=0.1)
-
-
-def test_seeds_of_draws_come_in_all_kinds():
-    model = make().fit(X, Y)
-    for same in (3, np.random.RandomState(3)):
-        assert_array_equal(model.sample_y(X[:2], random_state=same), model.sample_y(X[:2], random_state=3))
-    first, second = (model.sample_y(X[:2], random_state=np.random.default_rng(3)) for _ in range(2))
-    assert_array_equal(first, second)
-    with pytest.raises(InputError, match="random_state"):
-        model.sample_y(X[:2], random_state="three")
-
-
 def test_tensors_of_any_kind_are_taken():
     model = make().fit(torch.tensor(X).bfloat16(), Y)
     targets = torch.tensor(Y).bfloat16()
     dist = model.predict_distribution(X)
     assert_array_equal(dist.log_prob(targets), dist.log_prob(targets.double()))
     assert_array_equal(model.predict(X[:2]), make().fit(torch.tensor(X).bfloat16().double(), Y).predict(X[:2]))
-
-
-def test_draws_of_the_function_are_smoother_than_those_of_the_targets():
-    model = make().fit(X, Y)
-    grid = np.column_stack([np.linspace(-1, 1, 50), np.zeros(50)])
-    rough, smooth = (
-        np.abs(np.diff(model.sample_y(grid, 20, random_state=0, latent=flag), axis=0)).mean() for flag in (False, True)
-    )
-    assert smooth < 0.5 * rough
 
 
 def test_a_random_state_object_moves_on_and_none_is_fresh():
@@ -213,35 +143,3 @@ def test_restarts_keep_the_fit_with_the_best_bound():
     assert model.n_restarts == 3
     with pytest.raises(ConfigurationError, match="n_restarts"):
         make(n_restarts=0).fit(X, Y)
-
-
-@pytest.mark.parametrize("offset", [1.7e9, -3.0e12])
-def test_a_column_far_from_zero_is_not_constant(offset):
-    """scikit-learn takes a spread that is small beside the mean for rounding."""
-    t = np.arange(40.0) * 2.0**-10
-    plain = make(n_layers=1).fit(t[:, None], np.sin(200 * t))
-    far = make(n_layers=1).fit(t[:, None] + offset, np.sin(200 * t) * 1e-3 + offset)
-    assert_allclose(far.fitted_.x_scaler.scale_, plain.fitted_.x_scaler.scale_, rtol=1e-2)
-    assert_allclose(far.fitted_.y_scaler.scale_, 1e-3 * plain.fitted_.y_scaler.scale_, rtol=0.2)
-    assert far.predict(t[:, None] + offset, return_std=True)[1].max() < 0.01
-
-
-def test_constant_columns_stay_constant():
-    model = make(max_iter=2).fit(np.column_stack([X, np.full(40, 1e9)]), Y)
-    assert model.fitted_.x_scaler.scale_[2] == 1.0
-
-
-@pytest.mark.parametrize(
-    ("y", "names"),
-    [
-        (pd.Series(Y, name="price"), ["price"]),
-        (pd.DataFrame({"price": Y, "rent": -Y}), ["price", "rent"]),
-        (pd.Series(Y), ["y"]),
-        (pd.DataFrame({0: Y, 1: -Y}), ["y0", "y1"]),
-        (Y, ["y"]),
-    ],
-)
-def test_targets_have_the_names_of_their_columns_and_none_of_an_earlier_fit(y, names):
-    model = make(max_iter=2).fit(X, pd.Series(Y, name="earlier"))
-    assert target_names(model.fit(X, y)) == names
-    assert target_names(make(max_iter=2, n_members=2).fit(X, y)) == names

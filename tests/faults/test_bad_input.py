@@ -290,7 +290,7 @@ UNKNOWN = {
 
 
 @pytest.mark.parametrize("option", UNKNOWN)
-def test_an_unknown_value_is_named_beside_those_that_exist(option):
+def test_an_unknown_value_is_named_with_those_that_exist(option):
     value, known = UNKNOWN[option]
     with pytest.raises(ConfigurationError, match=known) as caught:
         fit(**{option: value})

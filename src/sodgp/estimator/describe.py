@@ -76,7 +76,7 @@ def describe(model: DeepGPRegressor) -> dict[str, Any]:
     history, layers = model.history_, model.model_.layers
     kernel = model.kernel if isinstance(model.kernel, str) else getattr(model.kernel, "__name__", "a function")
     # What has no place in a file has a name, which is enough here.
-    changes: dict[str, Any] = {"kernel": kernel}
+    changes: dict[str, str] = {"kernel": kernel}
     for name, found, known in (
         ("subset", model.subset, SELECTORS),
         ("inference", method_of(model.inference), METHODS),

@@ -71,7 +71,8 @@ def fit_replicates(
     2
     """
     try:
-        configs = _configurations(estimators, data, resume=resume)
+        knows_noise = [len(values) > 2 and values[2] is not None for values in data]
+        configs = _configurations(estimators, knows_noise, resume=resume)
         first = configs[0]
         count = first.n_members * first.n_restarts
         if len(estimators) * count > 1:
@@ -102,14 +103,13 @@ def fit_replicates(
 
 
 def _configurations(
-    estimators: Sequence[DeepGPRegressor], data: Sequence[tuple[Any, ...]], *, resume: bool
+    estimators: Sequence[DeepGPRegressor], knows_noise: Sequence[bool], *, resume: bool
 ) -> list[Configuration]:
     """The checked options of every estimator, once they are known to be equal where they must be."""
-    if not estimators or len(estimators) != len(data):
-        raise ConfigurationError(f"{len(estimators)} estimators need as many data sets, not {len(data)}.")
+    if not estimators or len(estimators) != len(knows_noise):
+        raise ConfigurationError(f"{len(estimators)} estimators need as many data sets, not {len(knows_noise)}.")
     if len({id(estimator) for estimator in estimators}) < len(estimators):
         raise ConfigurationError("no estimator may be given twice; use sklearn.base.clone.")
-    knows_noise = [len(values) > 2 and values[2] is not None for values in data]
     configs = [
         Configuration.from_estimator(estimator, knows_noise=known, resume=resume)
         for estimator, known in zip(estimators, knows_noise, strict=True)
@@ -133,7 +133,7 @@ def _configurations(
 
 
 def _previous(estimator: DeepGPRegressor) -> Fitted | None:
-    """The fit that a warm start continues; of several members the first, with a warning."""
+    """The fit that a warm start continues; of many members the first, with a warning."""
     previous = getattr(estimator, "fitted_", None)
     if previous is not None and previous.members:
         warnings.warn(

@@ -90,7 +90,7 @@ def test_a_combination_that_breaks_a_rule_is_refused_and_each_part_alone_is_not(
     ],
     ids=str,
 )
-def test_what_goes_together(arguments):
+def test_what_is_allowed(arguments):
     configured(**arguments)
 
 
@@ -110,6 +110,6 @@ def test_what_goes_together(arguments):
     ],
     ids=str,
 )
-def test_what_does_not(arguments, words):
+def test_what_is_refused(arguments, words):
     with pytest.raises(ConfigurationError, match=words):
         configured(**arguments)

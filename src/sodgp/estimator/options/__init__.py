@@ -1,4 +1,4 @@
-"""The options of an estimator: what each may be, which go together, what they become.
+"""The options of an estimator: what each may be, which exclude each other, what they become.
 
 Part of `sodgp.estimator`.
 """
