@@ -52,12 +52,7 @@ class Selector(Protocol):
         generator : torch.Generator
             On the CPU; the only source of randomness.
 
-        Raises
-        ------
-        InputError
-            ``X`` is empty, not finite or not two-dimensional.
-        ConfigurationError
-            ``size`` is less than one.
+        InputError if ``X`` is empty, not finite or not two-dimensional, ConfigurationError if ``size`` is below one.
         """
         ...
 

@@ -21,16 +21,9 @@ _CHUNK = 500
 
 @dataclass(frozen=True)
 class HeldOut:
-    """Rows to judge a model by, and how.
+    """Rows X [V, D] and y [V, P] in scaled units to judge a model by, always with the same prediction draws.
 
-    Parameters
-    ----------
-    X, y : Tensor of shape [V, D] and [V, P]
-        In scaled units.
-    log_scale : float
-        Sum over outputs of the log of the targets' scale, which converts a log density to original units.
-    seed, n_samples : int
-        Of the prediction's draws, the same every time.
+    `log_scale`, the sum over outputs of the log of the targets' scale, converts a log density to original units.
     """
 
     X: Tensor

@@ -113,10 +113,6 @@ def train(
     max_rollbacks : int
         After so many the error is raised, with the last good parameters in place.
 
-    Raises
-    ------
-    NumericalError
-        With layer, condition and what to try.
     """
     course = Course([History() for _ in range(replicates)], Snapshot(step.parameters, step.optimizer))
     try:

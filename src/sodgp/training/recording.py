@@ -96,9 +96,6 @@ class Recording:
 
 def warn_of_no_recording(error: RuntimeError) -> None:
     """Say that a step runs plainly, and why."""
-    warnings.warn(
-        f"the step could not be recorded as a CUDA graph and runs plainly, which is slower:"
-        f" {str(error).splitlines()[0]}",
-        NumericalWarning,
-        stacklevel=3,
-    )
+    reason = str(error).splitlines()[0]
+    message = f"the step could not be recorded as a CUDA graph and runs plainly, which is slower: {reason}"
+    warnings.warn(message, NumericalWarning, stacklevel=3)

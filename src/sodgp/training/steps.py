@@ -248,14 +248,7 @@ class EagerStep:
         return bool(give_up()) if give_up is not None else False
 
     def __call__(self) -> Terms:
-        """Step once.
-
-        Raises
-        ------
-        NumericalError
-            When the bound or a gradient is not finite; the parameters are then untouched. On a GPU nobody looks at
-            every step: the training loop does, at intervals.
-        """
+        """Step once; on the CPU NumericalError, with the parameters untouched, if bound or gradient are not finite."""
         self.advance()
         return self._once()
 
