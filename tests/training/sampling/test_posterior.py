@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 import torch
-from sodgp.training.schedule import Schedule
 
 from sodgp.errors import SamplerDivergedError
 from sodgp.inference.contract import TrainingSet
@@ -16,6 +15,7 @@ from sodgp.training.run import Settings, fit
 from sodgp.training.sampling.posterior import collect, fit_by_sampling
 from sodgp.training.sampling.step import SamplingStep
 from sodgp.training.stacking import Problem
+from sodgp.training.steps import Schedule
 
 
 def generator(seed):
