@@ -28,7 +28,6 @@ def settled(method=None, *, rows=MANY_ROWS, n_layers=2, kernel="rbf", likelihood
         ({}, SoD(separate_kernels=False, predictive_weight=0.3), False, 0.3),
         ({"rows": 10}, SoD(separate_kernels=True), True, 0.0),
     ],
-    ids=str,
 )
 def test_many_rows_are_trained_for_prediction_with_separate_kernels(options, method, separate, weight):
     found = settled(method, **options)

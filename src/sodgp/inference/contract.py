@@ -157,28 +157,23 @@ class Predictor(Protocol):
 
     def mean(self, X: Float[Tensor, "*batch 1 N D"], draws: Draws) -> Float[Tensor, "*batch T N P"]:
         """The means that `rows` returns, bit for bit; they may cost less without the variances."""
-        ...
 
     def rows(
         self, X: Float[Tensor, "*batch 1 N D"], draws: Draws
     ) -> tuple[Float[Tensor, "*batch T N P"], Float[Tensor, "*batch T N P"]]:
         """Mean and variance of f at every row, for each Monte Carlo sample of the layers below."""
-        ...
 
     def joint(
         self, X: Float[Tensor, "*batch 1 N D"], draws: Draws
     ) -> tuple[Float[Tensor, "*batch T N P"], Float[Tensor, "*batch T P N N"]]:
         """Mean and covariance of f over all rows, whose hidden layers are drawn jointly."""
-        ...
 
     def hidden(self, X: Float[Tensor, "*batch 1 N D"], draws: Draws, layer: int) -> Float[Tensor, "*batch T N D_l"]:
         """Samples of the outputs of hidden layer number `layer`, from 1, each row drawn on its own; X itself for 0."""
-        ...
 
     @property
     def joint_size(self) -> int:
         """How many covariance matrices over all rows a joint prediction needs at once for each sample."""
-        ...
 
 
 @runtime_checkable
@@ -204,45 +199,36 @@ class Inference(Protocol):
     @property
     def name(self) -> str:
         """The name in ``DeepGPRegressor(inference=...)`` and in model files."""
-        ...
 
     @property
     def uses_subset(self) -> bool:
         """Whether the method trains with a subset of the data. Otherwise all rows are the rest, and X_s is empty."""
-        ...
 
     @property
     def unused_options(self) -> tuple[str, ...]:
         """Arguments of `DeepGPRegressor` that have no meaning for this method and are refused."""
-        ...
 
     @property
     def objective(self) -> str:
         """What training maximises: ``"bound"``, ``"predictive"`` (no bound of the evidence) or ``"posterior"``."""
-        ...
 
     @property
     def can_warm_start(self) -> bool:
         """Whether training can start from the model of another fit."""
-        ...
 
     @property
     def sampler(self) -> Sampler | None:
         """The transitions of a method that samples; None for one that optimises parameters."""
-        ...
 
     @property
     def prepares_once(self) -> bool:
         """Whether a predictor serves all chunks of rows without repeating work that the rows share."""
-        ...
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Name and value of every option, as in scikit-learn."""
-        ...
 
     def set_params(self, **changes: Any) -> Inference:
         """A copy with other values of some options."""
-        ...
 
     def settled(
         self,
@@ -269,15 +255,12 @@ class Inference(Protocol):
         ConfigurationError
             For options that cannot be combined with these.
         """
-        ...
 
     def supports(self, likelihood: LikelihoodOptions) -> bool:
         """Whether the method can train with this likelihood."""
-        ...
 
     def caution(self, hidden_widths: Sequence[int]) -> str | None:
         """A warning for users who train hidden layers of these widths; None for no warning."""
-        ...
 
     def usual_batch(self, size: int, n_rest: int, least: int) -> int | None:
         """Default number of rows of the rest in a step; None for the paper's 2,000, the subset included.
@@ -289,19 +272,15 @@ class Inference(Protocol):
         least : int
             The least number that the chosen effort allows.
         """
-        ...
 
     def usual_members(self, wanted: int) -> int:
         """Default number of models in a mixture, of which the chosen effort allows `wanted`."""
-        ...
 
     def usual_spread(self, n_members: int) -> float:
         """Default factor by which each member's distribution is shrunk towards its mean in a mixture."""
-        ...
 
     def build(self, architecture: Architecture, data: TrainingSet | None, generator: torch.Generator) -> DeepGP:
         """A model with its initial parameters; without `data` one of the same shapes, for a state to be loaded."""
-        ...
 
     def terms(self, model: DeepGP, batch: Batch, draws: Draws) -> Terms:
         """The named terms whose sum training maximises.
@@ -309,21 +288,17 @@ class Inference(Protocol):
         A pure function without `.item()` or conditions on values, since steps are compiled and recorded as CUDA graphs.
         Every random number comes from `draws`.
         """
-        ...
 
     def predictor(
         self, model: DeepGP, X_s: Float[Tensor, "*batch 1 M D"], y_s: Float[Tensor, "*batch 1 M P"], draws: Draws
     ) -> Predictor:
         """Predictions of f given the subset, for which `draws` has the random numbers."""
-        ...
 
     def samples_differ(self, model: DeepGP) -> bool:
         """Whether f has a different distribution in each Monte Carlo sample; usually where there are hidden layers."""
-        ...
 
     def state_shapes(self, size: int, width: int) -> dict[str, tuple[int, ...]]:
         """Names and shapes of the tensors of q in a layer with `size` inducing points and `width` outputs."""
-        ...
 
     def carried(
         self,
@@ -345,16 +320,12 @@ class Inference(Protocol):
         variances : pair of Tensor of shape [M or 1, P] and [M' or 1, P], optional
             Noise variances of the labels of `old` and `new`; None for those of the model, the same for all rows.
         """
-        ...
 
     def label_variances(self, model: DeepGP, X: Float[Tensor, "M D"]) -> Float[Tensor, "#M P"]:
         """Noise variances in q of the labels of a subset."""
-        ...
 
     def training_numbers(self, architecture: Architecture, n_rows: int, batch_rows: int, n_samples: int) -> float:
         """Estimate of the largest number of floating-point numbers in memory during training, without the data."""
-        ...
 
     def prediction_numbers(self, model: DeepGP, n_samples: int) -> tuple[float, float]:
         """The same for a prediction: a number whatever the number of rows, and one for every row of a chunk."""
-        ...

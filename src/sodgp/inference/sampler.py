@@ -69,42 +69,34 @@ class Sampler(Protocol):
     @property
     def step_size(self) -> float:
         """Size of a transition (epsilon)."""
-        ...
 
     @property
     def friction(self) -> float:
         """Share of the momentum that is lost in a transition (alpha)."""
-        ...
 
     @property
     def window(self) -> int:
         """Number of recent samples of u, of which each update of the hyper-parameters uses one."""
-        ...
 
     @property
     def n_posterior_samples(self) -> int:
         """Number of posterior draws to keep, over all chains."""
-        ...
 
     @property
     def thinning(self) -> int:
         """Transitions between two draws that are kept."""
-        ...
 
     @property
     def n_chains(self) -> int:
         """Number of chains, which take the sample axis."""
-        ...
 
     def log_joint(
         self, model: DeepGP, u: Sequence[Float[Tensor, "*replicates #T M _"]], batch: Batch, draws: Draws
     ) -> dict[str, Float[Tensor, "*replicates T"]]:
         """Terms of the log density of data and u for every chain (T = C), given the u of every layer."""
-        ...
 
     def start(self, position: Float[Tensor, "*chains U"]) -> SamplerState:
         """The state at rest at this position, before the first gradient."""
-        ...
 
     def transition(
         self,
@@ -119,11 +111,9 @@ class Sampler(Protocol):
 
         With `adapt` the moving averages of the gradients are updated, which is allowed in burn-in only.
         """
-        ...
 
     def keep(self, model: DeepGP, positions: Float[Tensor, "*replicates C n U"]) -> None:
         """Store n draws of every chain in the model, for its predictions."""
-        ...
 
 
 def flatten(u: Sequence[Float[Tensor, "*chains M _"]]) -> Float[Tensor, "*chains U"]:

@@ -64,16 +64,13 @@ class Layer(Protocol):
     @property
     def n_parameters(self) -> int:
         """How many numbers one replicate trains."""
-        ...
 
     @property
     def has_kernel_per_output(self) -> bool:
         """Whether every output has its own kernel, instead of one for all."""
-        ...
 
     def get_parameter(self, target: str) -> nn.Parameter:
         """A parameter by its name, such as ``"q_factor"``, as in `torch.nn.Module`."""
-        ...
 
     def propagate(self, points: Points, draws: Draws, coupling: str) -> tuple[Points, Float[Tensor, "*batch T"]]:
         """Draw the next layer's inputs and compute the KL divergence of q from the prior.
@@ -94,4 +91,3 @@ class Layer(Protocol):
         kl : Tensor of shape [..., T] or [..., 1]
             Summed over outputs; one value where it does not depend on the sample.
         """
-        ...

@@ -127,25 +127,20 @@ class Family(Protocol):
 
     def draw(self, m: Mean, C: Root, cond: Conditional, mean_s: MeanOfS, noise: Columns) -> tuple[Columns, Columns]:
         """A draw of (F_S, w) from standard normal numbers."""
-        ...
 
     def in_f(self, m: Mean, C: Root, cond: Conditional, mean_s: MeanOfS) -> Gaussian:
         """The distribution of F_S under q."""
-        ...
 
     def in_w(self, m: Mean, C: Root, cond: Conditional, mean_s: MeanOfS) -> Gaussian:
         """The distribution of w = L^-1 (F_S - mean(Z_S)) under q."""
-        ...
 
     def kl(self, m: Mean, C: Root, cond: Conditional, mean_s: MeanOfS) -> Float[Tensor, "*#batch #T"]:
         """KL(q(F_S) || p(F_S | Z_S)) summed over outputs; T is 1 where it does not depend on the sample."""
-        ...
 
     def label_informed(
         self, m: Mean, C: Root, cond: Conditional, mean_s: MeanOfS, y_s: Labels, v: LabelNoise
     ) -> LabelInformed:
         """The distribution q conditioned on labels y_s with noise variance v, one for all rows or one for each."""
-        ...
 
 
 class WhitenedFamily:

@@ -56,15 +56,12 @@ class Marginals(Protocol):
 
     def rows(self) -> tuple[Float[Tensor, "*batch T N P"], Float[Tensor, "*batch T N P"]]:
         """Means and variances."""
-        ...
 
     def totals(self) -> tuple[Float[Tensor, "*batch T N P"], Float[Tensor, "*batch #T 1 P"]]:
         """Means, and variances summed over rows."""
-        ...
 
     def over_sites(self) -> tuple[Float[Tensor, "*batch T N P"], Float[Tensor, "*batch T 1 P"]] | None:
         """Means, and variances divided by those of the sites, summed over rows; None for rows without sites."""
-        ...
 
 
 @runtime_checkable
@@ -78,17 +75,14 @@ class RowLikelihood(Protocol):
 
     def log_density(self, y: Elementwise, f: Elementwise) -> Float[Tensor, "*batch N P"]:
         """Log p(y_n | f_n) at given function values, for every row and output."""
-        ...
 
     def expected_log_density(self, y: Elementwise, f: Marginals) -> Float[Tensor, "*replicates"]:
         """E log p(y_n | f_n), summed over rows and outputs and averaged over samples; a lower bound of it will do."""
-        ...
 
     def log_predictive_density(
         self, y: Elementwise, mean: Elementwise, variance: Elementwise
     ) -> Float[Tensor, "*batch N P"]:
         """Log E p(y_n | f_n) for f_n ~ N(mean, variance), for every row and output."""
-        ...
 
     def objective(self, y: Elementwise, f: Marginals, predictive_weight: float = 0.0) -> Float[Tensor, "*replicates"]:
         """The term of these rows in the objective, summed over rows and outputs.
@@ -100,19 +94,15 @@ class RowLikelihood(Protocol):
         With gamma = 0 this is a term of a lower bound; with gamma = 1 it is the log predictive density, by which
         predictions are scored, and no bound.
         """
-        ...
 
     def sites(self, y: Float[Tensor, "*#batch 1 M P"]) -> Sites:
         """The Gaussian sites of the subset's labels y in q_hat; only asked for at the subset's rows."""
-        ...
 
     def predictive(self, mean: Elementwise, variance: Elementwise) -> tuple[Components, Components]:
         """Means and variances of y given those of f, [..., C, N, P]: C >= T equally likely Gaussian components."""
-        ...
 
     def noise_variance(self, *, drawn: bool) -> Float[Tensor, "*batch #T #N P"]:
         """Variance of y given f. With `drawn` that of a random observation of every row and sample, else its mean."""
-        ...
 
 
 @runtime_checkable
@@ -130,32 +120,26 @@ class Likelihood(Protocol):
     @property
     def noise_variance(self) -> Float[Tensor, "*replicates 1 P"]:
         """Variance of y given f in scaled units; where it varies over rows, a typical value."""
-        ...
 
     @property
     def mean_noise_variance(self) -> Float[Tensor, "*replicates 1 P"]:
         """Mean over rows of the variance of y given f; equal to `noise_variance` where that does not vary."""
-        ...
 
     @property
     def n_parameters(self) -> int:
         """How many numbers one replicate trains."""
-        ...
 
     @property
     def n_levels(self) -> int:
         """How many components `RowLikelihood.predictive` makes of each Monte Carlo sample of f."""
-        ...
 
     @property
     def kernels(self) -> list[Kernel]:
         """The kernels of the likelihood itself, such as that of a noise process."""
-        ...
 
     @property
     def varies(self) -> bool:
         """Whether the noise variance of a new row depends on the row or is random."""
-        ...
 
     def at(
         self, X_s: SubsetInputs, X: RestInputs, draws: Draws, precision: PerRow | None = None
@@ -171,15 +155,12 @@ class Likelihood(Protocol):
         precision : Tensor of shape [..., 1, N, P], optional
             Relative precisions of the other rows, where their noise is known.
         """
-        ...
 
     def kl(self) -> Float[Tensor, "*replicates 1"] | None:
         """KL(q || p) of the likelihood's own latent variables; None where it has none."""
-        ...
 
     def continues(self, old: Likelihood) -> bool:
         """Whether training can start from the parameters of the likelihood `old`."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -226,21 +207,16 @@ class LikelihoodOptions(Protocol):
     @property
     def name(self) -> str:
         """The name in ``DeepGPRegressor(likelihood=...)`` and in model files."""
-        ...
 
     @property
     def is_plain(self) -> bool:
         """Whether the noise is one Gaussian for all rows, which every inference method supports."""
-        ...
 
     def build(self, sizes: Sizes) -> Likelihood:
         """The module with its initial parameters."""
-        ...
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Name and value of every option."""
-        ...
 
     def set_params(self, **changes: Any) -> LikelihoodOptions:
         """A copy with other values."""
-        ...

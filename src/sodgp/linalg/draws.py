@@ -33,11 +33,9 @@ class Draws(Protocol):
 
     def subset(self, rows: int, width: int) -> Numbers:
         """Numbers of shape [*replicates, T, rows, width] for the rows of the subset."""
-        ...
 
     def rest(self, rows: int, width: int) -> Numbers:
         """Numbers that broadcast to [*replicates, T, rows, width], for the other rows."""
-        ...
 
 
 class FreshDraws:

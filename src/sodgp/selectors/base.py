@@ -54,7 +54,6 @@ class Selector(Protocol):
 
         InputError if ``X`` is empty, not finite or not two-dimensional, ConfigurationError if ``size`` is below one.
         """
-        ...
 
 
 def select_each(

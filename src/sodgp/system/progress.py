@@ -19,12 +19,10 @@ class Progressing(Protocol):
     @property
     def iteration(self) -> int:
         """Steps so far."""
-        ...
 
     @property
     def bound(self) -> float:
         """Sum of the terms at that step."""
-        ...
 
 
 Advance = Callable[[Progressing], None]

@@ -66,15 +66,12 @@ class Journal(Protocol):
 
     def begin(self, course: Course, step: Step) -> None:
         """Restore the run to be continued, if there is one, into the course, the step and everything else."""
-        ...
 
     def is_due(self, count: int) -> bool:
         """Whether to write after this iteration."""
-        ...
 
     def write(self, course: Course, step: Step) -> None:
         """Write the run as it is."""
-        ...
 
 
 def train(

@@ -77,19 +77,15 @@ class Step(Protocol):
     @property
     def optimizer(self) -> torch.optim.Optimizer:
         """The optimiser of the parameters."""
-        ...
 
     def set_learning_rate(self, rate: float) -> None:
         """Use this rate from now on."""
-        ...
 
     def fall_back(self) -> bool:
         """Step without recording or compiler, so that a failed factorisation gets more jitter; whether that is new."""
-        ...
 
     def __call__(self) -> Terms:
         """Step once; the terms before the step, detached, each of shape [*replicates]."""
-        ...
 
 
 class Objective:
