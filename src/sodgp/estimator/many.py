@@ -79,9 +79,10 @@ def fit_replicates(
             check_several_models(first)
         plan = None if first.checkpoint is None else plan_for(estimators[0], first.checkpoint, resume=resume)
         prepared: list[Prepared] = []
+        seeds_of_each = [_seeds(config, count) for config in configs]
         with gradients():
-            for estimator, config, values in zip(estimators, configs, data, strict=True):
-                seeds, previous = _seeds(config, count), _previous(estimator) if config.warm_start else None
+            for estimator, config, seeds, values in zip(estimators, configs, seeds_of_each, data, strict=True):
+                previous = _previous(estimator) if config.warm_start else None
                 checked = checked_data(type(estimator).__name__, *values)
                 for seed in seeds:
                     model = prepare(config, checked, seed=seed, previous=previous, plan=plan)

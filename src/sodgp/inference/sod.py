@@ -104,17 +104,19 @@ class SoD(parameters.Parameters):
     sampler: ClassVar[None] = None
 
     def __post_init__(self) -> None:
+        if self.separate_kernels is True:
+            self._check_goes_with("separate_kernels=True", parameterization="whitened")
         check_choice("parameterization", self.parameterization, tuple(FAMILIES))
         check_choice("coupling", self.coupling, COUPLINGS)
         check_flag("tie_label_noise", self.tie_label_noise)
+        if self.separate_kernels is not None:
+            check_flag("separate_kernels", self.separate_kernels)
         if self.predictive_weight is not None:
             check_share("predictive_weight", self.predictive_weight)
         if self.member_spread is not None and not 0.1 <= check_positive("member_spread", self.member_spread) <= 10.0:
             raise ConfigurationError(
                 f"member_spread={self.member_spread!r} must be from 0.1 to 10; 1 leaves the members as they are."
             )
-        if self.separate_kernels is not None and check_flag("separate_kernels", self.separate_kernels):
-            self._check_goes_with("separate_kernels=True", parameterization="whitened")
 
     def _check_goes_with(self, what: str, **needed: object) -> None:
         for name, value in needed.items():

@@ -89,7 +89,10 @@ class Jitter:
     @staticmethod
     def default(dtype: torch.dtype) -> Jitter:
         """The smallest jitter that is safe in `dtype`."""
-        return Jitter(1e-6 if dtype == torch.float64 else 1e-4)
+        return DEFAULT_JITTER[dtype]
+
+
+DEFAULT_JITTER = {torch.float64: Jitter(1e-6), torch.float32: Jitter(1e-4)}
 
 
 def cholesky(K: Square, jitter: Jitter, *, layer: int | None = None, what: str = "K_SS") -> Square:

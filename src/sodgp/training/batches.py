@@ -20,7 +20,7 @@ class Batcher:
 
     def __init__(self, data: TrainingSet, batch_rows: int, generators: Sequence[torch.Generator]) -> None:
         self.data = data
-        self.n_rest = data.n_rest
+        self.n_rest = data.X_r.shape[-2]
         self.batch_rows = min(batch_rows, self.n_rest)
         self.generators = generators
         self.scale = self.n_rest / self.batch_rows if self.batch_rows else 0.0

@@ -173,12 +173,8 @@ class _Run:
         if len(problems) > 1:
             self.model = stack(inference, problems, self.singles).to(settings.device)
             data = stack_data([problem.data for problem in problems])
-        self.batcher = Batcher(
-            data.to(settings.device),
-            settings.batch_rows,
-            [torch.Generator().manual_seed(seed + 2) for seed in self.seeds],
-        )
-        self.schedule = Schedule(settings.learning_rate, settings.schedule, settings.max_iter)
+        orders = [torch.Generator().manual_seed(seed + 2) for seed in self.seeds]
+        self.batcher = Batcher(data.to(settings.device), settings.batch_rows, orders)
         self.generators = _generators(self.seeds, settings.device)
         self.journal = None
         if settings.checkpoint is not None:
@@ -199,7 +195,7 @@ class _Run:
         histories = train(
             step,
             model,
-            self.schedule,
+            Schedule(settings.learning_rate, settings.schedule, settings.max_iter),
             replicates=len(self.problems),
             callbacks=settings.callbacks,
             journal=self.journal,
@@ -213,7 +209,8 @@ class _Run:
     def sample(self, sampler: Sampler) -> tuple[list[History], SamplerDiagnostics | None]:
         settings, model = self.settings, self.model
         draws = FreshDraws(_one_or_many(self.generators), sampler.n_chains, dtype=model.dtype, device=settings.device)
-        step = SamplingStep(model, sampler, self.batcher, draws, self.schedule)
+        schedule = Schedule(settings.learning_rate, settings.schedule, settings.max_iter)
+        step = SamplingStep(model, sampler, self.batcher, draws, schedule)
         if _is_to_be_recorded(model, settings):
             step.record(self.generators)
         return fit_by_sampling(

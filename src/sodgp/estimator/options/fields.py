@@ -23,7 +23,7 @@ from sodgp.inference.sghmc import SGHMC
 from sodgp.inference.sod import SoD
 from sodgp.likelihoods import Gaussian, HeavyTailed, Heteroscedastic
 from sodgp.likelihoods.contract import LikelihoodOptions
-from sodgp.linalg.cholesky import Jitter
+from sodgp.linalg.cholesky import DEFAULT_JITTER, Jitter
 from sodgp.model.architecture import Initialization
 from sodgp.selectors.auto import Auto
 from sodgp.system.parameters import Parameters
@@ -117,7 +117,7 @@ class Tuning(Parameters):
     def jitter_of(self, dtype: torch.dtype) -> Jitter:
         """What is added to diagonals."""
         if self.jitter is None:
-            return Jitter.default(dtype)
+            return DEFAULT_JITTER[dtype]
         if isinstance(self.jitter, str):
             return Jitter(1e-6, relative=False, on_draws=True)
         return Jitter(float(self.jitter))
