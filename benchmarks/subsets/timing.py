@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from sodgp.data import year_like
+from benchmarks.year_like import year_like
 from sodgp.selectors import get_selector
 
 ROWS = (1_000, 10_000, 100_000, 500_000)

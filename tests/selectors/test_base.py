@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sodgp.errors import ConfigurationError, InputError
-from sodgp.selectors import SELECTORS, get_selector, select_each
+from sodgp.selectors import SELECTORS, get_selector
 
 NAMES = sorted(SELECTORS)
 
@@ -132,20 +132,6 @@ def test_refuses_what_it_cannot_use(name: str) -> None:
     X[4, 1] = torch.nan
     with pytest.raises(InputError, match="Row 4 of X"):
         get_selector(name).select(X, None, 2, None, generator())
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_replicates_equal_their_lonely_selves(name: str) -> None:
-    X, y = normal(3, 40, 2), normal(3, 40, 1, seed=1)
-    together = select_each(get_selector(name), X, y, 6, None, [generator(r) for r in range(3)])
-    assert together.shape == (3, 6)
-    for r in range(3):
-        assert torch.equal(together[r], get_selector(name).select(X[r], y[r], 6, None, generator(r)))
-
-
-def test_replicates_need_a_generator_each() -> None:
-    with pytest.raises(ConfigurationError, match="3 replicates need"):
-        select_each(get_selector("random"), normal(3, 9, 2), None, 2, None, [generator()])
 
 
 def test_registry() -> None:

@@ -9,7 +9,7 @@ from sodgp.data.dataset import DataSet
 from sodgp.data.download import DataUnavailableError, obtain
 from sodgp.data.local import cache_dir, canonical_csv, load_from, search_folders
 from sodgp.data.splits import paper_split
-from sodgp.data.synthetic import step, year_like
+from sodgp.data.synthetic import step
 
 __all__ = [
     "DataSet",
@@ -19,7 +19,6 @@ __all__ = [
     "names",
     "paper_split",
     "step",
-    "year_like",
 ]
 
 

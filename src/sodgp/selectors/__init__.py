@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Final
 
 from sodgp.errors import ConfigurationError
-from sodgp.selectors.base import Selector, select_each
+from sodgp.selectors.base import Selector
 from sodgp.selectors.dpp import DPP
 from sodgp.selectors.greedy_variance import GreedyVariance
 from sodgp.selectors.kmeans import KMeans
@@ -36,7 +36,6 @@ __all__ = [
     "Random",
     "Selector",
     "get_selector",
-    "select_each",
 ]
 
 

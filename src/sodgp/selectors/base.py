@@ -7,7 +7,7 @@ without state, and takes every random number from the generator that it is given
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Protocol, runtime_checkable
 
 import torch
@@ -54,36 +54,6 @@ class Selector(Protocol):
 
         InputError if ``X`` is empty, not finite or not two-dimensional, ConfigurationError if ``size`` is below one.
         """
-
-
-def select_each(
-    selector: Selector,
-    X: Float[Tensor, "R N D"],
-    y: Float[Tensor, "R N P"] | None,
-    size: int,
-    kernels: Sequence[Kernel | None] | None,
-    generators: Sequence[Generator],
-) -> Int64[Tensor, "R M"]:
-    """Select `size` rows for each of R replicates; each gets the rows that it would get alone.
-
-    `kernels` None, or None in it, is the default kernel; ConfigurationError unless there are R kernels and generators.
-
-    Examples
-    --------
-    >>> from sodgp.selectors import Random
-    >>> X = torch.randn(3, 50, 2, dtype=torch.float64)  # three replicates
-    >>> generators = [torch.Generator().manual_seed(seed) for seed in range(3)]
-    >>> select_each(Random(), X, None, 5, None, generators).shape
-    torch.Size([3, 5])
-    """
-    R = X.shape[0]
-    kernels = [None] * R if kernels is None else kernels
-    if len(kernels) != R or len(generators) != R:
-        raise ConfigurationError(
-            f"{R} replicates need {R} kernels and {R} generators, got {len(kernels)} and {len(generators)}."
-        )
-    targets = [None] * R if y is None else y
-    return torch.stack([selector.select(X[r], targets[r], size, kernels[r], generators[r]) for r in range(R)])
 
 
 def check_request(X: Tensor, y: Tensor | None, size: int) -> None:
