@@ -113,8 +113,7 @@ def fit(
         str | None, typer.Option("--out", "-o", help="Where to save: a folder (model/) or one file (m.sodgp).")
     ] = None,
     config: Annotated[
-        Path | None,
-        typer.Option(help="TOML file; its keys are the options below, data, target and so on. Flags win."),
+        Path | None, typer.Option(help="TOML file; its keys are the options below, data, target and so on. Flags win.")
     ] = None,
     drop: Annotated[
         list[str] | None, typer.Option(help="Column to leave out; repeat it for several.", show_default=False)

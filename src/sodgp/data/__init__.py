@@ -11,15 +11,7 @@ from sodgp.data.local import cache_dir, canonical_csv, load_from, search_folders
 from sodgp.data.splits import paper_split
 from sodgp.data.synthetic import step
 
-__all__ = [
-    "DataSet",
-    "DataUnavailableError",
-    "canonical_csv",
-    "load",
-    "names",
-    "paper_split",
-    "step",
-]
+__all__ = ["DataSet", "DataUnavailableError", "canonical_csv", "load", "names", "paper_split", "step"]
 
 
 def load(name: str, data_dir: str | os.PathLike[str] | None = None) -> DataSet:

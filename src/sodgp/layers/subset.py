@@ -50,10 +50,8 @@ class SubsetLayer(gpytorch.Module):
     kernel : gpytorch.kernels.Kernel
         Shared by all outputs of the layer.
     mean : HiddenMean
-    size : int
-        Rows M of the subset.
-    width : int
-        Outputs D of the layer.
+    size, width : int
+        Rows M of the subset, and outputs D of the layer.
     parameterization : {"whitened", "paper"}
     noise_variance : float or None
         Initial noise variance of the layer (paper: sigma_l^2). In the last layer it is the label noise v of q_hat, and
@@ -223,13 +221,7 @@ class SubsetLayer(gpytorch.Module):
         return self.noise_variance[..., None, None, None] + self.jitter.draw_extra
 
     def draw_subset(
-        self,
-        m: Mean,
-        C: Root,
-        cond: Conditional,
-        mean_s: MeanOfS,
-        noise: Float[Tensor, "*#batch 1 1 1"],
-        draws: Draws,
+        self, m: Mean, C: Root, cond: Conditional, mean_s: MeanOfS, noise: Float[Tensor, "*#batch 1 1 1"], draws: Draws
     ) -> tuple[Float[Tensor, "*layout T M D"], Float[Tensor, "*layout T M D"]]:
         """Draw F_S ~ q and return F_S + noise and w = L^-1 (F_S - mean(Z_S))."""
         size, width = m.shape[-2:]

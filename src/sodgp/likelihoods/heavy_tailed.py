@@ -65,11 +65,7 @@ class HeavyTailed(GaussianOptions):
     def build(self, sizes: Sizes) -> Likelihood:
         """The module with its initial parameters."""
         return HeavyTailedLikelihood(
-            sizes.n_outputs,
-            sizes.noise_variance,
-            subset=sizes.subset,
-            dtype=sizes.dtype,
-            replicates=sizes.replicates,
+            sizes.n_outputs, sizes.noise_variance, subset=sizes.subset, dtype=sizes.dtype, replicates=sizes.replicates
         )
 
 

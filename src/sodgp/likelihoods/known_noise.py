@@ -20,13 +20,7 @@ from sodgp.likelihoods.contract import (
     Sizes,
     SubsetInputs,
 )
-from sodgp.likelihoods.gaussian import (
-    GaussianLikelihood,
-    GaussianOptions,
-    GaussianRows,
-    NoiseRows,
-    varying_log_density,
-)
+from sodgp.likelihoods.gaussian import GaussianLikelihood, GaussianOptions, GaussianRows, NoiseRows, varying_log_density
 from sodgp.linalg.draws import Draws
 
 __all__ = ["KnownNoise", "KnownNoiseLikelihood"]

@@ -23,11 +23,7 @@ if TYPE_CHECKING:
 
 
 def plot_subset(
-    model: DeepGPRegressor,
-    X: ArrayLike | None = None,
-    *,
-    inputs: tuple[int, int] | None = None,
-    ax: Axes | None = None,
+    model: DeepGPRegressor, X: ArrayLike | None = None, *, inputs: tuple[int, int] | None = None, ax: Axes | None = None
 ) -> Axes:
     """The subset S (or the inducing inputs of layer 1) in the space of two inputs, or over one.
 

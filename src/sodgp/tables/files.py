@@ -117,12 +117,7 @@ def _read_text(path: Path, separators: str) -> pd.DataFrame:
             # pandas only warns when rows are longer than the header, and then drops their last cells.
             warnings.simplefilter("error", pd.errors.ParserWarning)
             return pd.read_csv(
-                handle,
-                sep=separator,
-                encoding="utf-8-sig",
-                skipinitialspace=True,
-                index_col=False,
-                low_memory=False,
+                handle, sep=separator, encoding="utf-8-sig", skipinitialspace=True, index_col=False, low_memory=False
             )
     except UnicodeDecodeError as error:
         raise InputError(f"{path} is not UTF-8 text ({error}). Save the table as UTF-8 CSV.") from error

@@ -151,11 +151,7 @@ class MLflow:
     """
 
     def __init__(
-        self,
-        *,
-        run_name: str | None = None,
-        tracking_uri: str | None = None,
-        params: Mapping[str, Any] | None = None,
+        self, *, run_name: str | None = None, tracking_uri: str | None = None, params: Mapping[str, Any] | None = None
     ) -> None:
         self.run_name, self.tracking_uri, self.params = run_name, tracking_uri, params
         self._run_id: str | None = None
