@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 JOBS ?= 2
 
-.PHONY: demo test lint types unit docs oldest wheel clean install
+.PHONY: demo test lint types unit coverage docs oldest wheel clean install
 
 install: $(VENV)/.installed
 
@@ -30,6 +30,10 @@ unit: install
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS) --dist worksteal
 
 test: lint types unit
+
+# The tests once more, with the share of src/ that they run.
+coverage: install
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS) --dist worksteal --cov=sodgp --cov-report=term:skip-covered
 
 # The pages in site/, to be opened with a browser; a warning is an error.
 docs: install
