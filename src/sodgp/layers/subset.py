@@ -150,7 +150,7 @@ class SubsetLayer(gpytorch.Module):
         """A source of random numbers in the kernel layout."""
         return draws
 
-    def prior_means(self, *inputs: Float[Tensor, "*layout T _ D_in"]) -> list[Float[Tensor, "*layout T _ D"]]:
+    def prior_means(self, *inputs: Float[Tensor, "*#layout #T _ D_in"]) -> list[Float[Tensor, "*#layout #T _ D"]]:
         """Prior means of the outputs at several sets of inputs, in the kernel layout."""
         return self.mean.at(*inputs)
 
@@ -364,7 +364,7 @@ class SeparateLayer(SubsetLayer):
         """Random numbers with an axis for the outputs."""
         return _PerOutput(draws, self.q_mean.shape[-1])
 
-    def prior_means(self, *inputs: Float[Tensor, "*batch D T _ D_in"]) -> list[Float[Tensor, "*batch D T _ 1"]]:
+    def prior_means(self, *inputs: Float[Tensor, "*#batch D #T _ D_in"]) -> list[Float[Tensor, "*#batch D #T _ 1"]]:
         """Prior means of every output; the inputs are the same for all outputs."""
         return [_outputs_first(mean) for mean in self.mean.at(*(Z[..., 0, :, :, :] for Z in inputs))]
 
