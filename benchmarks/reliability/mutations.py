@@ -208,7 +208,7 @@ def signed(info: dict[str, Any], tensors: dict[str, torch.Tensor]) -> bytes:
     """A file with these contents whose checksum fits."""
     info = {name: value for name, value in info.items() if name != "sha256"}
     tensors = {name: tensor.contiguous() for name, tensor in tensors.items()}
-    checksum = io._checksum(info, tensors)
+    checksum = io._checksum(io.Record(info, tensors))
     return _joined({"sha256": checksum, **info}, tensors)
 
 

@@ -123,6 +123,11 @@ class Family(Protocol):
 
     All methods take the trained mean m and lower-triangular factor C, the layer's conditional given the subset's inputs
     Z_S, and mean(Z_S). A new family is a class with these methods and a line in `FAMILIES`.
+
+    Examples
+    --------
+    >>> sorted(FAMILIES)
+    ['paper', 'whitened']
     """
 
     def draw(self, m: Mean, C: Root, cond: Conditional, mean_s: MeanOfS, noise: Columns) -> tuple[Columns, Columns]:

@@ -199,7 +199,9 @@ def correlated(
     what: str,
     jitter: float = 1e-12,
 ) -> Float[Tensor, "*batch T N D"]:
-    """A joint draw of N(0, covariance_d) over all rows for every output d, from standard normal numbers.
+    """A joint draw of N(0, covariance_d) over all rows for every output d, from standard normal numbers `noise`.
+
+    `covariance` gets at least `jitter`; `layer` and `what` are for the error message.
 
     Examples
     --------

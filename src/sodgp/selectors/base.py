@@ -52,7 +52,12 @@ class Selector(Protocol):
         generator : torch.Generator
             On the CPU; the only source of randomness.
 
-        InputError if ``X`` is empty, not finite or not two-dimensional, ConfigurationError if ``size`` is below one.
+        Raises
+        ------
+        InputError
+            If ``X`` is empty, not finite or not two-dimensional.
+        ConfigurationError
+            If ``size`` is below one.
         """
 
 

@@ -50,7 +50,7 @@ BROKEN = {
     "resume without a folder": ({"resume": True}, "resume=True needs a folder"),
     "what the method objects to": (
         {"likelihood": "heavy_tailed", "inference__tie_label_noise": False},
-        "likelihood='heavy_tailed' and tie_label_noise=False",
+        "likelihood='heavy_tailed' cannot be combined with tie_label_noise=False",
     ),
 }
 
