@@ -183,10 +183,6 @@ def expected_squared_error(
         Known inputs, or means and variances of uncertain ones.
     target : Moments of shape [..., 1, N, D]
         Means and variances of t.
-
-    Returns
-    -------
-    Tensor of shape [..., 1, D]
     """
     if isinstance(inputs, Tensor):
         f = layer.marginals(inputs)

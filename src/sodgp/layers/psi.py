@@ -87,10 +87,6 @@ def psi1(
     mu, s : Tensor of shape [..., N, Q]
         Means and variances of the inputs, with every leading axis of `rbf`. Zero variances give k(mu, Z).
     Z : Tensor of shape [..., M, Q]
-
-    Returns
-    -------
-    Tensor of shape [..., N, M]
     """
     square = rbf.lengthscale.square()
     log_height = rbf.variance.log()[..., None] - 0.5 * torch.log1p(s / square).sum(-1)
@@ -114,10 +110,6 @@ def psi2(
     ----------
     rbf, mu, s, Z
         As for `psi1`.
-
-    Returns
-    -------
-    Tensor of shape [..., M, M]
     """
     size = Z.shape[-2]
     i, j = torch.triu_indices(size, size, device=Z.device)
@@ -163,10 +155,6 @@ def cross(
     rbf, mu, s, Z
         As for `psi1`.
     psi1 : Tensor of shape [..., N, M]
-
-    Returns
-    -------
-    Tensor of shape [..., M, Q]
     """
     pull = s / (rbf.lengthscale.square() + s)
     return (psi1.mT @ pull) * Z - psi1.mT @ (pull * mu)

@@ -57,10 +57,6 @@ def log_mixture(
     weights : Tensor of the same shape, optional
         Relative to one another; equal if left out.
 
-    Returns
-    -------
-    Tensor of shape [..., N, P]
-
     Examples
     --------
     >>> log_mixture(torch.tensor([0.25, 0.75]).log(), dim=0).exp()
