@@ -22,7 +22,7 @@ from sodgp.errors import CheckpointError, CheckpointWarning
 from sodgp.estimator.many import fit_replicates
 from sodgp.predictive import metrics
 from sodgp.predictive.mixture import GaussianMixture
-from sodgp.system.interrupts import only_whole
+from sodgp.system.running import only_whole
 from sodgp.system.validation import resolve_device
 from sodgp.training.history import TrainingState
 

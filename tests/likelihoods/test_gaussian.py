@@ -16,10 +16,10 @@ from sodgp.likelihoods.contract import Likelihood, LikelihoodOptions, RowLikelih
 from sodgp.likelihoods.gaussian import (
     GaussianLikelihood,
     expected_log_density,
-    mixture_log_density,
     normal_log_density,
     total_log_density,
 )
+from sodgp.predictive.density import log_mixture
 
 
 def rows_of(likelihood):
@@ -58,7 +58,7 @@ def test_densities_by_hand():
 def test_the_mixture_density():
     y, mean, variance = randn(0, 1, 5, 2), randn(1, 7, 5, 2), randn(2, 7, 5, 2).square() + 0.1
     by_hand = Normal(mean, variance.sqrt()).log_prob(y).exp().mean(0).log().sum()
-    torch.testing.assert_close(mixture_log_density(normal_log_density(y, mean, variance)).sum(), by_hand)
+    torch.testing.assert_close(log_mixture(normal_log_density(y, mean, variance)).sum(), by_hand)
 
 
 @pytest.mark.parametrize("method", [SoD, DSVI])
@@ -72,7 +72,7 @@ def test_the_rest_is_between_expected_and_predictive_density(method, n_layers, w
     mean, variance = rest_moments(method(), model, batch)
     sigma2 = model.noise_variance[..., None, :]
     expected = expected_log_density(batch.y_b, mean, variance, sigma2).mean(0).sum()
-    predictive = mixture_log_density(normal_log_density(batch.y_b, mean, variance + sigma2)).sum()
+    predictive = log_mixture(normal_log_density(batch.y_b, mean, variance + sigma2)).sum()
     torch.testing.assert_close(theirs["rest"], expected)
     torch.testing.assert_close(ours["rest"], (1 - weight) * expected + weight * predictive)
     # Jensen's inequality, twice: over f and over the samples.

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from sodgp.system.interrupts import deferred_interrupt, only_whole
+from sodgp.system.running import deferred_interrupt, only_whole
 
 
 def press():

@@ -14,8 +14,8 @@ import numpy as np
 from sodgp.data import paper_split, step
 from sodgp.estimator.regressor import DeepGPRegressor
 from sodgp.predictive.metrics import scores
-from sodgp.system.interrupts import only_whole
 from sodgp.system.progress import progress, say
+from sodgp.system.running import only_whole
 from sodgp.system.validation import FloatArray
 
 if TYPE_CHECKING:

@@ -22,7 +22,7 @@ from sodgp.estimator.options.configuration import Configuration
 from sodgp.estimator.options.fields import OBJECTS
 from sodgp.estimator.options.rules import check_several_models
 from sodgp.estimator.prepare import Prepared, checked_data, prepare
-from sodgp.system.torch_state import cpu_threads, gradients
+from sodgp.system.running import cpu_threads, gradients
 from sodgp.training.run import FitResult, fit
 
 if TYPE_CHECKING:

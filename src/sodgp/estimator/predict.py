@@ -23,7 +23,7 @@ from sodgp.linalg.draws import FreshDraws, SharedDraws
 from sodgp.predictive.mixture import GaussianMixture
 from sodgp.predictive.outliers import OUTLIER_SCALE, widening
 from sodgp.system import memory
-from sodgp.system.torch_state import cpu_threads
+from sodgp.system.running import cpu_threads
 from sodgp.system.validation import FloatArray, seed_from
 
 __all__ = [

@@ -225,15 +225,16 @@ class SoD(parameters.Parameters):
         """The terms of eq. (SOD_Elbo)."""
         points, kls = model.propagate(Points(batch.X_s, batch.X_b), draws, self.coupling)
         p_s, p_b = model.likelihood.at(batch.X_s, batch.X_b, draws, batch.precision_b)
-        q_hat = _last(model).label_informed(points, *p_s.sites(batch.y_s))
+        last = cast(SubsetLayer, model.layers[-1])
+        q_hat = last.label_informed(points, *p_s.sites(batch.y_s))
         terms = {
             "rest": batch.scale * p_b.objective(batch.y_b, q_hat.rest, self.predictive_weight or 0.0),
             "subset": p_s.expected_log_density(batch.y_s, q_hat.subset),
         }
+        kl_noise = model.likelihood.kl()
         # Not |=, which the compiler of PyTorch 2.6 cannot follow.
         terms.update({f"kl_{layer}": -kl.mean(-1) for layer, kl in enumerate(kls, start=1)})
         terms["kl_last"] = -q_hat.kl.mean(-1)
-        kl_noise = model.likelihood.kl()
         if kl_noise is not None:
             terms["kl_noise"] = -kl_noise.mean(-1)
         return model.with_log_prior(terms)

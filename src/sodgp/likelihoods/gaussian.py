@@ -29,6 +29,7 @@ from sodgp.likelihoods.contract import (
     SubsetInputs,
 )
 from sodgp.linalg.draws import Draws
+from sodgp.predictive.density import log_mixture
 from sodgp.system.parameters import Parameters
 from sodgp.system.validation import check_share
 
@@ -204,7 +205,7 @@ class NoiseRows(ABC):
         """As in `RowLikelihood`: a weighted mean of expected and predictive log density."""
         if not predictive_weight:
             return self.expected_log_density(y, f)
-        predictive = mixture_log_density(self.log_predictive_density(y, *f.rows())).sum((-2, -1))
+        predictive = log_mixture(self.log_predictive_density(y, *f.rows())).sum((-2, -1))
         if predictive_weight == 1.0:
             return predictive
         return torch.lerp(self.expected_log_density(y, f), predictive, predictive_weight)
@@ -229,17 +230,6 @@ class GaussianRows(NoiseRows):
         """The labels with noise variance sigma^2."""
         # Not `sigma2`, whose gradient would be summed in another order.
         return Sites(y, self._likelihood.noise_variance[..., None, :])
-
-
-def mixture_log_density(values: Float[Tensor, "*batch T N P"]) -> Float[Tensor, "*batch N P"]:
-    """Log of the mean density over Monte Carlo samples, from the log density at each.
-
-    Examples
-    --------
-    >>> mixture_log_density(torch.zeros(10, 3, 1)).flatten()
-    tensor([0., 0., 0.])
-    """
-    return values.logsumexp(-3) - math.log(values.shape[-3])
 
 
 def normal_log_density(

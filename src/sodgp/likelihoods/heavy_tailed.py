@@ -32,6 +32,7 @@ from sodgp.likelihoods.gaussian import (
     varying_log_density,
 )
 from sodgp.linalg.draws import Draws
+from sodgp.predictive.density import log_mixture
 
 __all__ = ["HeavyTailed", "HeavyTailedLikelihood", "LevelNoise"]
 
@@ -208,21 +209,21 @@ class LevelRows(NoiseRows):
     def log_density(self, y: Elementwise, f: Elementwise) -> Float[Tensor, "*batch N P"]:
         """As in `RowLikelihood`."""
         y = y.expand_as(f)  # with an axis for the samples, behind that of the levels
-        return _over_levels(normal_log_density(y.unsqueeze(-4), f.unsqueeze(-4), self.noise))
+        return log_mixture(normal_log_density(y.unsqueeze(-4), f.unsqueeze(-4), self.noise), dim=-4)
 
     def expected_log_density(self, y: Elementwise, f: Marginals) -> Float[Tensor, "*replicates"]:
         """Log 1/K sum_k exp E log N(y; f, noise_k), which is below E log p(y | f): the objective remains a bound."""
         mean, variance = (values.unsqueeze(-4) for values in f.rows())
-        return _over_levels(expected_log_density(y.unsqueeze(-4), mean, variance, self.noise)).sum((-2, -1)).mean(-1)
+        values = expected_log_density(y.unsqueeze(-4), mean, variance, self.noise)
+        return log_mixture(values, dim=-4).sum((-2, -1)).mean(-1)
 
     def log_predictive_density(
         self, y: Elementwise, mean: Elementwise, variance: Elementwise
     ) -> Float[Tensor, "*batch N P"]:
         """As in `RowLikelihood`."""
         y = y.expand_as(mean)  # with an axis for the samples, behind that of the levels
-        return _over_levels(
-            normal_log_density(y.unsqueeze(-4), mean.unsqueeze(-4), variance.unsqueeze(-4) + self.noise)
-        )
+        values = normal_log_density(y.unsqueeze(-4), mean.unsqueeze(-4), variance.unsqueeze(-4) + self.noise)
+        return log_mixture(values, dim=-4)
 
     def sites(self, y: Float[Tensor, "*#batch 1 M P"]) -> Sites:
         """The labels with the noise variance at g = 0, since these rows have no q(g_n)."""
@@ -251,8 +252,3 @@ class SubsetLevelRows(NoiseRows):
     def sites(self, y: Float[Tensor, "*#batch 1 M P"]) -> Sites:
         """The labels with the noise variances sigma^2 / E[exp(-g_n)]."""
         return Sites(y, self.noise_variance(drawn=False))
-
-
-def _over_levels(values: Float[Tensor, "*batch K T N P"]) -> Float[Tensor, "*batch T N P"]:
-    """Log of the mean of exp(values) over the levels."""
-    return values.logsumexp(-4) - math.log(values.shape[-4])

@@ -25,7 +25,7 @@ from sodgp.likelihoods.known_noise import KnownNoise
 from sodgp.report.findings import Finding, find
 from sodgp.report.measures import Column, Importance, columns_of, importance_of, outside_training, shared_rows, take
 from sodgp.system.files import write_text_whole
-from sodgp.system.interrupts import only_whole
+from sodgp.system.running import only_whole
 from sodgp.system.validation import FloatArray
 from sodgp.training.callbacks import EarlyStopping
 from sodgp.training.history import Callback

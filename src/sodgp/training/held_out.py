@@ -10,9 +10,9 @@ import torch
 from torch import Tensor
 
 from sodgp.inference.contract import Inference
-from sodgp.likelihoods.gaussian import mixture_log_density
 from sodgp.linalg.draws import SharedDraws
 from sodgp.model.deep_gp import DeepGP
+from sodgp.predictive.density import log_mixture
 from sodgp.training.batches import Batcher
 
 # Rows that are predicted at once.
@@ -60,4 +60,4 @@ class HeldOut:
         _, p = model.likelihood.at(X_s, rows, draws)
         # Outputs are independent given the sample, so that the mixture is over whole rows.
         each = p.log_predictive_density(y, mean, variance).double().sum(-1, keepdim=True)
-        return mixture_log_density(each).squeeze(-1)
+        return log_mixture(each).squeeze(-1)

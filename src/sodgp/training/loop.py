@@ -16,7 +16,7 @@ from torch import nn
 from sodgp.errors import GradientError, NumericalError, NumericalWarning
 from sodgp.inference.contract import Terms
 from sodgp.linalg.cholesky import Climbs, counting
-from sodgp.system.interrupts import deferred_interrupt
+from sodgp.system.running import deferred_interrupt
 from sodgp.training.history import Callback, History, TrainingState
 from sodgp.training.steps import GuardedAdam, Schedule, Snapshot, Step
 

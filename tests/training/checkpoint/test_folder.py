@@ -13,7 +13,7 @@ from sklearn.base import clone
 from sodgp import Checkpoint, DeepGPRegressor
 from sodgp.errors import CheckpointError, CheckpointWarning, ConfigurationError, NumericalWarning
 from sodgp.system import files as atomic
-from sodgp.system.interrupts import deferred_interrupt
+from sodgp.system.running import deferred_interrupt
 from sodgp.training.callbacks import EarlyStopping
 from sodgp.training.checkpoint.folder import CheckpointFolder
 from sodgp.training.sampling.step import SamplingStep

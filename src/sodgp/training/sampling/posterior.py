@@ -15,7 +15,7 @@ from sodgp.inference.diagnostics import SamplerDiagnostics, over_chains
 from sodgp.inference.sampler import SamplerInfo
 from sodgp.linalg.cholesky import Climbs, counting
 from sodgp.system.container import Record
-from sodgp.system.interrupts import deferred_interrupt
+from sodgp.system.running import deferred_interrupt
 from sodgp.system.validation import FloatArray
 from sodgp.training.checkpoint.journal import CheckpointJournal
 from sodgp.training.history import Callback, History

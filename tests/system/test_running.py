@@ -2,7 +2,7 @@
 
 import torch
 
-from sodgp.system.torch_state import cpu_threads, gradients
+from sodgp.system.running import cpu_threads, gradients
 
 
 def test_blocks_that_overlap_leave_the_number_of_threads_as_it_was(monkeypatch):
