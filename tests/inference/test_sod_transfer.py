@@ -20,7 +20,8 @@ def moved(this, chosen):
     X, y = rows_of(this)
     kept = torch.where(chosen < SIZE, chosen, -1)
     new = Subset(X[chosen], y[chosen])
-    variants = this.method.carried(this.model, Subset(X[:SIZE], y[:SIZE]), new, kept)
+    v = this.method.label_variances(this.model, X[:SIZE])
+    variants = this.method.carried(this.model, Subset(X[:SIZE], y[:SIZE]), new, kept, (v, v))
     for name, parameters in variants.items():
         other = case(this.method, len(this.model.layers))
         other.model.load_state_dict(this.model.state_dict())

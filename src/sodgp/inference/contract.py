@@ -306,7 +306,7 @@ class Inference(Protocol):
         old: Subset,
         new: Subset,
         kept: Int[Tensor, " M_new"],
-        variances: tuple[Float[Tensor, "#M_old P"], Float[Tensor, "#M_new P"]] | None = None,
+        variances: tuple[Float[Tensor, "#M_old P"], Float[Tensor, "#M_new P"]],
     ) -> dict[str, Parameters]:
         """Candidates for q on another subset that keep what the model has learned; empty for q without a subset.
 
@@ -317,8 +317,8 @@ class Inference(Protocol):
         old, new : Subset
         kept : Tensor of shape [M'], int64
             For every row of `new` its position in `old`, or -1.
-        variances : pair of Tensor of shape [M or 1, P] and [M' or 1, P], optional
-            Noise variances of the labels of `old` and `new`; None for those of the model, the same for all rows.
+        variances : pair of Tensor of shape [M or 1, P] and [M' or 1, P]
+            Noise variances of the labels of `old` and `new`.
         """
 
     def label_variances(self, model: DeepGP, X: Float[Tensor, "M D"]) -> Float[Tensor, "#M P"]:

@@ -146,7 +146,7 @@ class InducingMethod(Parameters):
         old: Subset,
         new: Subset,
         kept: Int[Tensor, " M_new"],
-        variances: tuple[Float[Tensor, "#M_old P"], Float[Tensor, "#M_new P"]] | None = None,
+        variances: tuple[Float[Tensor, "#M_old P"], Float[Tensor, "#M_new P"]],
     ) -> dict[str, ParametersOfQ]:
         """Nothing: q(u) belongs to inducing inputs, not to rows."""
         return {}

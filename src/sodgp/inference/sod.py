@@ -262,11 +262,9 @@ class SoD(parameters.Parameters):
         old: Subset,
         new: Subset,
         kept: Int[Tensor, " M_new"],
-        variances: tuple[Float[Tensor, "#M_old P"], Float[Tensor, "#M_new P"]] | None = None,
+        variances: tuple[Float[Tensor, "#M_old P"], Float[Tensor, "#M_new P"]],
     ) -> dict[str, Parameters]:
         """The distribution q(F_S) transferred through p(F_S' | F_S); see `sodgp.inference.sod_transfer`."""
-        if variances is None:
-            variances = (self.label_variances(model, old.X),) * 2
         return sod_transfer.carried(model, old, new, kept, *variances)
 
     def label_variances(self, model: DeepGP, X: Float[Tensor, "M D"]) -> Float[Tensor, "#M P"]:
