@@ -10,6 +10,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from sodgp.errors import ConfigurationError
 from sodgp.likelihoods.contract import LikelihoodOptions
 from sodgp.linalg.draws import Draws
 from sodgp.model.architecture import Architecture
@@ -157,6 +158,7 @@ class Predictor(Protocol):
 
     def mean(self, X: Float[Tensor, "*batch 1 N D"], draws: Draws) -> Float[Tensor, "*batch T N P"]:
         """The means that `rows` returns, bit for bit; they may cost less without the variances."""
+        return self.rows(X, draws)[0]
 
     def rows(
         self, X: Float[Tensor, "*batch 1 N D"], draws: Draws
@@ -182,7 +184,7 @@ class Inference(Protocol):
 
     `build` makes the model, `terms` is the objective and `predictor` the prediction: these three are the method as its
     paper describes it. The others tell estimator and training loop what applies to the method, so that they never ask
-    for its name; `sodgp.inference.inducing.InducingMethod` has answers that suit most methods without a subset.
+    for its name. A method that inherits from this class gives its own answers only where those here do not suit it.
 
     Options are fields of a frozen dataclass that are checked at construction, and `sodgp.system.parameters.Parameters`
     gives them scikit-learn's `get_params`, `set_params` and `clone`.
@@ -206,23 +208,28 @@ class Inference(Protocol):
 
     @property
     def unused_options(self) -> tuple[str, ...]:
-        """Arguments of `DeepGPRegressor` that have no meaning for this method and are refused."""
+        """Arguments of `DeepGPRegressor` that have no meaning for this method and are refused; by default none."""
+        return ()
 
     @property
     def objective(self) -> str:
         """What training maximises: ``"bound"``, ``"predictive"`` (no bound of the evidence) or ``"posterior"``."""
+        return "bound"
 
     @property
     def can_warm_start(self) -> bool:
-        """Whether training can start from the model of another fit."""
+        """Whether training can start from the model of another fit; by default it cannot."""
+        return False
 
     @property
     def sampler(self) -> Sampler | None:
         """The transitions of a method that samples; None for one that optimises parameters."""
+        return None
 
     @property
     def prepares_once(self) -> bool:
         """Whether a predictor serves all chunks of rows without repeating work that the rows share."""
+        return True
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Name and value of every option, as in scikit-learn."""
@@ -239,7 +246,7 @@ class Inference(Protocol):
         likelihood: LikelihoodOptions,
         previous: DeepGP | None = None,
     ) -> Inference:
-        """A copy in which the options that depend on the data have values.
+        """A copy in which the options that depend on the data have values; the method itself if none does.
 
         Parameters
         ----------
@@ -255,12 +262,20 @@ class Inference(Protocol):
         ConfigurationError
             For options that cannot be combined with these.
         """
+        if not self.supports(likelihood):
+            raise ConfigurationError(
+                f"inference={self.name!r} trains one noise variance for all rows and cannot be combined with"
+                f" likelihood={likelihood.name!r}; use inference='sod'."
+            )
+        return self
 
     def supports(self, likelihood: LikelihoodOptions) -> bool:
-        """Whether the method can train with this likelihood."""
+        """Whether the method can train with this likelihood; by default only if the noise is the same for all rows."""
+        return likelihood.is_plain
 
     def caution(self, hidden_widths: Sequence[int]) -> str | None:
         """A warning for users who train hidden layers of these widths; None for no warning."""
+        return None
 
     def usual_batch(self, size: int, n_rest: int, least: int) -> int | None:
         """Default number of rows of the rest in a step; None for the paper's 2,000, the subset included.
@@ -272,12 +287,15 @@ class Inference(Protocol):
         least : int
             The least number that the chosen effort allows.
         """
+        return None
 
     def usual_members(self, wanted: int) -> int:
-        """Default number of models in a mixture, of which the chosen effort allows `wanted`."""
+        """Default number of models in a mixture, of which the chosen effort allows `wanted`; one if not measured."""
+        return 1
 
     def usual_spread(self, n_members: int) -> float:
         """Default factor by which each member's distribution is shrunk towards its mean in a mixture."""
+        return 1.0
 
     def build(self, architecture: Architecture, data: TrainingSet | None, generator: torch.Generator) -> DeepGP:
         """A model with its initial parameters; without `data` one of the same shapes, for a state to be loaded."""
@@ -296,9 +314,11 @@ class Inference(Protocol):
 
     def samples_differ(self, model: DeepGP) -> bool:
         """Whether f has a different distribution in each Monte Carlo sample; usually where there are hidden layers."""
+        return len(model.layers) > 1
 
     def state_shapes(self, size: int, width: int) -> dict[str, tuple[int, ...]]:
         """Names and shapes of the tensors of q in a layer with `size` inducing points and `width` outputs."""
+        return {"q_mean": (size, width), "q_factor": (width, size, size)}
 
     def carried(
         self,
@@ -320,12 +340,16 @@ class Inference(Protocol):
         variances : pair of Tensor of shape [M or 1, P] and [M' or 1, P]
             Noise variances of the labels of `old` and `new`.
         """
+        return {}
 
     def label_variances(self, model: DeepGP, X: Float[Tensor, "M D"]) -> Float[Tensor, "#M P"]:
-        """Noise variances in q of the labels of a subset."""
+        """Noise variances in q of the labels of a subset; by default the likelihood's."""
+        return model.noise_variance
 
     def training_numbers(self, architecture: Architecture, n_rows: int, batch_rows: int, n_samples: int) -> float:
         """Estimate of the largest number of floating-point numbers in memory during training, without the data."""
+        return architecture.training_numbers(batch_rows, n_samples)
 
     def prediction_numbers(self, model: DeepGP, n_samples: int) -> tuple[float, float]:
         """The same for a prediction: a number whatever the number of rows, and one for every row of a chunk."""
+        return model.prediction_numbers(n_samples, samples_differ=self.samples_differ(model))

@@ -6,16 +6,12 @@ from collections.abc import Sequence
 from typing import ClassVar, cast
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from torch import Tensor
 
-from sodgp.errors import ConfigurationError
-from sodgp.inference.contract import Inference, Predictor, Subset, TrainingSet
-from sodgp.inference.contract import Parameters as ParametersOfQ
-from sodgp.inference.sampler import Sampler
+from sodgp.inference.contract import Inference, Predictor, TrainingSet
 from sodgp.layers.contract import Points
 from sodgp.layers.inducing import InducingLayer
-from sodgp.likelihoods.contract import LikelihoodOptions
 from sodgp.linalg.draws import Draws
 from sodgp.model.architecture import Architecture, linear_weights
 from sodgp.model.deep_gp import DeepGP
@@ -25,7 +21,7 @@ from sodgp.system.parameters import Parameters
 __all__ = ["InducingMethod", "InducingPredictor", "inducing_layers", "inducing_start", "linear_path"]
 
 
-class InducingPredictor:
+class InducingPredictor(Predictor):
     """Predictions of layers with inducing points: rows are propagated from their own marginals, or jointly.
 
     Parameters
@@ -37,131 +33,58 @@ class InducingPredictor:
 
     def __init__(self, model: DeepGP, X_s: Float[Tensor, "*batch 1 M D"]) -> None:
         self._model, self._X_s = model, X_s
-        self._last = cast(InducingLayer, model.last)
+        self._layers = cast("list[InducingLayer]", list(model.layers))
 
     @property
     def joint_size(self) -> int:
         """A covariance for each output of the widest layer."""
         return max(self._model.widths)
 
-    def mean(self, X: Float[Tensor, "*batch 1 N D"], draws: Draws) -> Float[Tensor, "*batch T N P"]:
-        """As in `Predictor`."""
-        return self.rows(X, draws)[0]
-
     def rows(
         self, X: Float[Tensor, "*batch 1 N D"], draws: Draws
     ) -> tuple[Float[Tensor, "*batch T N P"], Float[Tensor, "*batch T N P"]]:
         """As in `Predictor`."""
-        points, _ = self._model.propagate(Points(self._X_s, X), draws, "marginal")
-        return self._last.marginals(points.rest)
+        *hidden, last = self._sampled(draws, X.device)
+        return self._layers[-1].marginals(self._propagate(X, draws, "marginal", hidden), last)
 
     def joint(
         self, X: Float[Tensor, "*batch 1 N D"], draws: Draws
-    ) -> tuple[Float[Tensor, "*batch T N P"], Float[Tensor, "*batch #T P N N"]]:
+    ) -> tuple[Float[Tensor, "*batch T N P"], Float[Tensor, "*batch T P N N"]]:
         """As in `Predictor`."""
-        points, _ = self._model.propagate(Points(self._X_s, X), draws, "joint")
-        return self._last.joint_moments(points.rest)
+        *hidden, last = self._sampled_jointly(draws)
+        mean, covariance = self._layers[-1].joint_moments(self._propagate(X, draws, "joint", hidden), last)
+        return mean, covariance.expand(*mean.shape[:-2], *covariance.shape[-3:])
 
     def hidden(self, X: Float[Tensor, "*batch 1 N D"], draws: Draws, layer: int) -> Float[Tensor, "*batch T N D_l"]:
         """As in `Predictor`."""
+        return self._propagate(X, draws, "marginal", self._sampled(draws, X.device)[:layer])
+
+    def _propagate(self, X: Tensor, draws: Draws, coupling: str, u: Sequence[Tensor | None]) -> Tensor:
+        """Propagate rows through as many layers as there are u."""
         points = Points(self._X_s, X)
-        for each in self._model.hidden[:layer]:
-            points, _ = each.propagate(points, draws, "marginal")
+        for layer, u_l in zip(self._layers, u, strict=False):
+            points = layer.propagate_given(points, draws, coupling, u_l)
         return points.rest
 
+    def _sampled(self, draws: Draws, device: torch.device) -> Sequence[Tensor | None]:
+        """A sample of u for every layer, [..., T, M, D]; None where u is not sampled but has a Gaussian q."""
+        return [None] * len(self._layers)
 
-class InducingMethod(Parameters):
-    """Base of the methods with inducing points: the answers to the contract that they share."""
+    def _sampled_jointly(self, draws: Draws) -> Sequence[Tensor | None]:
+        """The same for a joint prediction."""
+        return [None] * len(self._layers)
 
-    name: ClassVar[str]
+
+class InducingMethod(Parameters, Inference):
+    """Base of the methods with inducing points instead of a subset."""
+
     uses_subset: ClassVar[bool] = False
-    can_warm_start: ClassVar[bool] = False
-    # There is nothing to prepare: every chunk of rows costs the same.
-    prepares_once: ClassVar[bool] = True
-
-    @property
-    def objective(self) -> str:
-        """A lower bound, unless the method overrides this."""
-        return "bound"
-
-    @property
-    def sampler(self) -> Sampler | None:
-        """None: parameters are optimised."""
-        return None
-
-    def supports(self, likelihood: LikelihoodOptions) -> bool:
-        """Only Gaussian noise that is the same for all rows."""
-        return likelihood.is_plain
-
-    def settled(
-        self,
-        *,
-        n_rows: int,
-        n_layers: int,
-        kernel: object,
-        likelihood: LikelihoodOptions,
-        previous: DeepGP | None = None,
-    ) -> Inference:
-        """The method itself: no option depends on the data."""
-        if not self.supports(likelihood):
-            raise ConfigurationError(
-                f"inference={self.name!r} trains one noise variance for all rows and cannot be combined with"
-                f" likelihood={likelihood.name!r}; use inference='sod'."
-            )
-        return cast(Inference, self)
-
-    def caution(self, hidden_widths: Sequence[int]) -> str | None:
-        """No warning."""
-        return None
-
-    def usual_batch(self, size: int, n_rest: int, least: int) -> int | None:
-        """The paper's 2,000 rows."""
-        return None
-
-    def usual_members(self, wanted: int) -> int:
-        """One model: the benefit of more has not been measured."""
-        return 1
-
-    def usual_spread(self, n_members: int) -> float:
-        """The plain mixture."""
-        return 1.0
 
     def predictor(
         self, model: DeepGP, X_s: Float[Tensor, "*batch 1 M D"], y_s: Float[Tensor, "*batch 1 M P"], draws: Draws
     ) -> Predictor:
         """One Gaussian for each sample of the hidden layers; nothing is prepared."""
         return InducingPredictor(model, X_s)
-
-    def samples_differ(self, model: DeepGP) -> bool:
-        """True with hidden layers."""
-        return len(model.layers) > 1
-
-    def state_shapes(self, size: int, width: int) -> dict[str, tuple[int, ...]]:
-        """Mean and covariance factor of q(u)."""
-        return {"q_mean": (size, width), "q_factor": (width, size, size)}
-
-    def carried(
-        self,
-        model: DeepGP,
-        old: Subset,
-        new: Subset,
-        kept: Int[Tensor, " M_new"],
-        variances: tuple[Float[Tensor, "#M_old P"], Float[Tensor, "#M_new P"]],
-    ) -> dict[str, ParametersOfQ]:
-        """Nothing: q(u) belongs to inducing inputs, not to rows."""
-        return {}
-
-    def label_variances(self, model: DeepGP, X: Float[Tensor, "M D"]) -> Float[Tensor, "1 P"]:
-        """The likelihood's noise variance."""
-        return model.noise_variance
-
-    def training_numbers(self, architecture: Architecture, n_rows: int, batch_rows: int, n_samples: int) -> float:
-        """As in the contract."""
-        return architecture.training_numbers(batch_rows, n_samples)
-
-    def prediction_numbers(self, model: DeepGP, n_samples: int) -> tuple[float, float]:
-        """As in the contract."""
-        return model.prediction_numbers(n_samples, samples_differ=self.samples_differ(model))
 
 
 def inducing_layers(

@@ -23,7 +23,7 @@ from torch import Tensor
 
 from sodgp.errors import ConfigurationError
 from sodgp.inference.contract import Batch, Predictor, Terms, TrainingSet
-from sodgp.inference.inducing import InducingMethod, inducing_layers
+from sodgp.inference.inducing import InducingMethod, InducingPredictor, inducing_layers
 from sodgp.inference.sampler import Sampler, SamplerInfo, SamplerState, flatten, unflatten
 from sodgp.layers.contract import Points
 from sodgp.layers.inducing import InducingLayer
@@ -128,8 +128,11 @@ class SGHMC(InducingMethod):
         self, model: DeepGP, u: Sequence[Float[Tensor, "*replicates #T M _"]], batch: Batch, draws: Draws
     ) -> dict[str, Float[Tensor, "*replicates T"]]:
         """The two terms of -U(u) for every chain."""
-        rows = _propagate(model, Points(batch.X_s, batch.X_b), draws, "marginal", u)
-        last = cast(InducingLayer, model.last).marginals(rows.rest, u[-1])
+        *hidden, last_layer = _layers(model)
+        points = Points(batch.X_s, batch.X_b)
+        for layer, u_l in zip(hidden, u[:-1], strict=True):
+            points = layer.propagate_given(points, draws, "marginal", u_l)
+        last = last_layer.marginals(points.rest, u[-1])
         _, p = model.likelihood.at(batch.X_s, batch.X_b, draws)
         density = p.log_predictive_density(batch.y_b, last.mean, last.variance).sum((-2, -1))
         flat = flatten(u)
@@ -233,7 +236,7 @@ class SGHMC(InducingMethod):
             layer.q_mean.copy_(u.mean(-3))
 
 
-class DrawsPredictor:
+class DrawsPredictor(InducingPredictor):
     """Predictions with stored posterior draws of u.
 
     Component t of T uses posterior draw floor(t S / T) of S. For T = S each is used once; for T < S evenly spaced ones;
@@ -241,68 +244,27 @@ class DrawsPredictor:
 
     Parameters
     ----------
-    model : DeepGP
-    X_s : Tensor of shape [..., 1, M, D]
-        Subset part of the points that are propagated; not used.
+    model, X_s
+        As in `InducingPredictor`.
     n_posterior_samples : int
         S.
     """
 
     def __init__(self, model: DeepGP, X_s: Float[Tensor, "*batch 1 M D"], n_posterior_samples: int) -> None:
-        self._model, self._X_s, self._count = model, X_s, n_posterior_samples
-        self._draws_of_u = [cast(Tensor, layer.posterior_draws) for layer in _layers(model)]
-        self._last = _layers(model)[-1]
+        super().__init__(model, X_s)
+        self._count = n_posterior_samples
+        self._draws_of_u = [cast(Tensor, layer.posterior_draws) for layer in self._layers]
 
-    @property
-    def joint_size(self) -> int:
-        """A covariance for each output of the widest layer."""
-        return max(self._model.widths)
+    def _sampled(self, draws: Draws, device: torch.device) -> list[Float[Tensor, "*replicates T M _"]]:
+        chosen = torch.arange(draws.n_samples, device=device) * self._count // draws.n_samples
+        return [values.index_select(-3, chosen) for values in self._draws_of_u]
 
-    def mean(self, X: Float[Tensor, "*batch 1 N D"], draws: Draws) -> Float[Tensor, "*batch T N P"]:
-        """As in `Predictor`."""
-        return self.rows(X, draws)[0]
-
-    def rows(
-        self, X: Float[Tensor, "*batch 1 N D"], draws: Draws
-    ) -> tuple[Float[Tensor, "*batch T N P"], Float[Tensor, "*batch T N P"]]:
-        """As in `Predictor`."""
-        u = self._spaced(draws, X.device)
-        points = _propagate(self._model, Points(self._X_s, X), draws, "marginal", u)
-        return self._last.marginals(points.rest, u[-1])
-
-    def joint(
-        self, X: Float[Tensor, "*batch 1 N D"], draws: Draws
-    ) -> tuple[Float[Tensor, "*batch T N P"], Float[Tensor, "*batch T P N N"]]:
-        """As in `Predictor`, with a random posterior draw for each sample."""
+    def _sampled_jointly(self, draws: Draws) -> list[Float[Tensor, "*replicates T M _"]]:
         uniform = torch.special.ndtr(draws.subset(1, 1)[..., 0, 0])
         chosen = (uniform * self._count).long().clamp_max(self._count - 1)
         chosen = chosen.expand(*self._model.replicates, draws.n_samples)[..., None, None]
-        u = [torch.take_along_dim(values, chosen, -3) for values in self._draws_of_u]
-        points = _propagate(self._model, Points(self._X_s, X), draws, "joint", u)
-        mean, covariance = self._last.joint_moments(points.rest, u[-1])
-        return mean, covariance.expand(*mean.shape[:-2], *covariance.shape[-3:])
-
-    def hidden(self, X: Float[Tensor, "*batch 1 N D"], draws: Draws, layer: int) -> Float[Tensor, "*batch T N D_l"]:
-        """As in `Predictor`."""
-        u = self._spaced(draws, X.device)
-        points = Points(self._X_s, X)
-        for each, u_l in zip(_layers(self._model)[:layer], u[:layer], strict=True):
-            points = each.propagate_given(points, draws, "marginal", u_l)
-        return points.rest
-
-    def _spaced(self, draws: Draws, device: torch.device) -> list[Float[Tensor, "*replicates T M _"]]:
-        chosen = torch.arange(draws.n_samples, device=device) * self._count // draws.n_samples
-        return [values.index_select(-3, chosen) for values in self._draws_of_u]
+        return [torch.take_along_dim(values, chosen, -3) for values in self._draws_of_u]
 
 
 def _layers(model: DeepGP) -> list[InducingLayer]:
     return cast("list[InducingLayer]", list(model.layers))
-
-
-def _propagate(
-    model: DeepGP, points: Points, draws: Draws, coupling: str, u: Sequence[Float[Tensor, "*replicates T M _"]]
-) -> Points:
-    """Propagate rows through the hidden layers given the u of every layer."""
-    for layer, u_l in zip(_layers(model)[:-1], u[:-1], strict=True):
-        points = layer.propagate_given(points, draws, coupling, u_l)
-    return points

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from sodgp.errors import ConfigurationError
 from sodgp.inference import sod_transfer
-from sodgp.inference.contract import Batch, Parameters, Predictor, Subset, Terms, TrainingSet
+from sodgp.inference.contract import Batch, Inference, Parameters, Predictor, Subset, Terms, TrainingSet
 from sodgp.inference.sod_prediction import MarginalPredictor, kept_or_drawn
 from sodgp.layers.contract import Points
 from sodgp.layers.families import FAMILIES
@@ -38,7 +38,7 @@ _DISAGREEMENT = 0.37
 
 
 @dataclass(frozen=True, kw_only=True)
-class SoD(parameters.Parameters):
+class SoD(parameters.Parameters, Inference):
     """Subset-of-data variational inference: the lower bound of eq. (SOD_Elbo), term by term.
 
     With B rows of the rest R (never of S), Z^0 = X and T samples of Z^1 .. Z^(L-1)::
@@ -100,8 +100,6 @@ class SoD(parameters.Parameters):
     name: ClassVar[str] = "sod"
     uses_subset: ClassVar[bool] = True
     can_warm_start: ClassVar[bool] = True
-    unused_options: ClassVar[tuple[str, ...]] = ()
-    sampler: ClassVar[None] = None
 
     def __post_init__(self) -> None:
         if self.separate_kernels is True:
@@ -247,14 +245,6 @@ class SoD(parameters.Parameters):
         sites = p_s.sites(y_s)
         # A single row has the same distribution in "joint" and "ancestral" coupling.
         return kept_or_drawn(model, X_s, sites, draws) if self.prepares_once else MarginalPredictor(model, X_s, sites)
-
-    def samples_differ(self, model: DeepGP) -> bool:
-        """True with hidden layers."""
-        return len(model.layers) > 1
-
-    def state_shapes(self, size: int, width: int) -> dict[str, tuple[int, ...]]:
-        """Mean and covariance factor of q(F_S)."""
-        return {"q_mean": (size, width), "q_factor": (width, size, size)}
 
     def carried(
         self,

@@ -16,6 +16,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from sodgp.inference.contract import Predictor
 from sodgp.kernels.dense import covariance, is_captureable, variance
 from sodgp.layers.contract import Points
 from sodgp.layers.subset import ROWS_JOINTLY, SubsetLayer
@@ -178,7 +179,7 @@ class SubsetPredictor:
         return self._last.layer.mean(Z) + K.mT @ self._weights
 
 
-class MarginalPredictor:
+class MarginalPredictor(Predictor):
     """Eq. (prediction) in marginal coupling: every row, also of the subset, is drawn from its own marginal.
 
     In joint predictions the new rows covary among themselves but not with the subset, and keep their marginals.
@@ -197,10 +198,6 @@ class MarginalPredictor:
     def joint_size(self) -> int:
         """A covariance for each output of the widest layer."""
         return max(self._model.widths)
-
-    def mean(self, X: Float[Tensor, "*batch 1 N D"], draws: Draws) -> Float[Tensor, "*batch T N P"]:
-        """As in `Predictor`."""
-        return self.rows(X, draws)[0]
 
     def rows(
         self, X: Float[Tensor, "*batch 1 N D"], draws: Draws

@@ -16,7 +16,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from sodgp.layers.contract import Points
-from sodgp.layers.inducing import InducingLayer, Moments
+from sodgp.layers.inducing import InducingLayer, Moments, Sampled
 from sodgp.layers.prior import HiddenMean, correlated, register_floored
 from sodgp.layers.psi import cross, psi1, psi2, rbf_of
 from sodgp.linalg.cholesky import Jitter, factorise
@@ -148,21 +148,21 @@ class LatentLayer(InducingLayer):
         noise: Tensor = self.raw_layer_noise_constraint.transform(self.raw_layer_noise)
         return noise[..., None, None]
 
-    def propagate(self, points: Points, draws: Draws, coupling: str) -> tuple[Points, Float[Tensor, "*replicates 1"]]:
-        """Draw Z = F + noise at new rows, and compute KL(q(u) || N(0, I)); q(Z) of the training rows is not used.
+    def propagate_given(self, points: Points, draws: Draws, coupling: str, u: Sampled | None) -> Points:
+        """Draw Z = F + noise at new rows; q(Z) of the training rows is not used.
 
         ``coupling="marginal"`` draws every row from its own marginal, ``"joint"`` all rows of a sample jointly.
         """
         X, sigma2 = points.rest, self.layer_noise_variance
         noise = draws.rest(X.shape[-2], self.q_mean.shape[-1])
         if coupling == "joint":
-            mean, full = self.joint_moments(X)
+            mean, full = self.joint_moments(X, u)
             full = full + sigma2[..., None, None] * torch.eye(full.shape[-1], dtype=full.dtype, device=full.device)
             z = mean + correlated(full, noise, layer=self.index, what="Cov(Z)")
         else:
-            moments = self.marginals(X)
+            moments = self.marginals(X, u)
             z = moments.mean + (moments.variance + sigma2.unsqueeze(-1)).sqrt() * noise
-        return Points(points.subset, z), self.kl()
+        return Points(points.subset, z)
 
 
 def expected_squared_error(
