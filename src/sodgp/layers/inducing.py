@@ -6,7 +6,7 @@ noise of the layer is part of the kernel, so that f itself is the next layer's i
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import gpytorch
 import torch
@@ -74,6 +74,8 @@ class InducingLayer(gpytorch.Module):
     (torch.Size([1, 6, 1]), torch.Size([1]))
     """
 
+    has_kernel_per_output: ClassVar[bool] = False
+
     q_mean: nn.Parameter
     inducing_inputs: Tensor
 
@@ -109,11 +111,6 @@ class InducingLayer(gpytorch.Module):
         self.has_noise = nugget is not None
         if nugget is not None:
             register_floored(self, "raw_noise", torch.full(replicates, nugget, dtype=dtype))
-
-    @property
-    def has_kernel_per_output(self) -> bool:
-        """All outputs share one kernel."""
-        return False
 
     @property
     def noise_variance(self) -> Float[Tensor, "*replicates"] | None:

@@ -6,6 +6,8 @@ its kernel, its noise variance and q(F_S).
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import gpytorch
 import torch
 from gpytorch.kernels import Kernel
@@ -76,6 +78,8 @@ class SubsetLayer(gpytorch.Module):
     (torch.Size([10, 3, 2]), torch.Size([10, 5, 2]), torch.Size([1]))
     """
 
+    has_kernel_per_output: ClassVar[bool] = False
+
     q_mean: nn.Parameter
     q_factor: nn.Parameter
 
@@ -129,11 +133,6 @@ class SubsetLayer(gpytorch.Module):
     def propagate(self, points: Points, draws: Draws, coupling: str) -> tuple[Points, Float[Tensor, "*batch T"]]:
         """Draw the noisy outputs Z, the next layer's inputs, and compute KL(q(F_S) || p(F_S | Z_S)) over outputs."""
         return self._draw(points, draws, coupling)
-
-    @property
-    def has_kernel_per_output(self) -> bool:
-        """All outputs share one kernel."""
-        return False
 
     # The kernel layout: the axes in which this layer's formulas are evaluated. Here it is the usual one; a layer with a
     # kernel for each output (`SeparateLayer`) puts the outputs in front of the samples.
@@ -341,10 +340,7 @@ class SeparateLayer(SubsetLayer):
     (torch.Size([5, 4, 3]), torch.Size([5, 6, 3]), torch.Size([1]))
     """
 
-    @property
-    def has_kernel_per_output(self) -> bool:
-        """Every output has its own kernel."""
-        return True
+    has_kernel_per_output: ClassVar[bool] = True
 
     def propagate(self, points: Points, draws: Draws, coupling: str) -> tuple[Points, Float[Tensor, "*batch T"]]:
         """As in `SubsetLayer`."""

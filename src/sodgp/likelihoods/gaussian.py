@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Protocol, runtime_checkable
 
 import gpytorch
 import torch
@@ -104,6 +104,10 @@ class GaussianLikelihood(gpytorch.Module):
     tensor([[0.1000, 0.1000]], dtype=torch.float64, grad_fn=<UnsqueezeBackward0>)
     """
 
+    # One component for each sample of f, and the same noise for all rows.
+    n_levels: ClassVar[int] = 1
+    varies: ClassVar[bool] = False
+
     raw_noise: nn.Parameter
     raw_noise_constraint: GreaterThan
 
@@ -142,19 +146,9 @@ class GaussianLikelihood(gpytorch.Module):
         return self.n_outputs
 
     @property
-    def n_levels(self) -> int:
-        """One component for each sample of f."""
-        return 1
-
-    @property
     def kernels(self) -> list[Kernel]:
         """No kernels."""
         return []
-
-    @property
-    def varies(self) -> bool:
-        """The noise is the same for all rows."""
-        return False
 
     def at(
         self, X_s: SubsetInputs, X: RestInputs, draws: Draws, precision: PerRow | None = None
@@ -168,8 +162,8 @@ class GaussianLikelihood(gpytorch.Module):
         return None
 
     def continues(self, old: Likelihood) -> bool:
-        """From any likelihood of the same kind."""
-        return type(old) is type(self)
+        """From any likelihood of the same kind, unless it has latent variables: those belong to the rows of one fit."""
+        return type(old) is type(self) and self.kl() is None
 
 
 class NoiseRows(ABC):
@@ -232,6 +226,40 @@ class GaussianRows(NoiseRows):
         return Sites(y, self._likelihood.noise_variance[..., None, :])
 
 
+@runtime_checkable
+class RelativeNoise(Protocol):
+    """E g and E exp(-g) at N rows, where the noise variance of row n is sigma^2 exp(g_n)."""
+
+    @property
+    def mean(self) -> PerRow:
+        """E g."""
+
+    @property
+    def precision(self) -> PerRow:
+        """E exp(-g): the expected precision of an observation, relative to 1 / sigma^2."""
+
+
+class VaryingRows(NoiseRows):
+    """Base of noise variances sigma^2 exp(g_n) that differ between rows, for given sigma^2 and marginals of g."""
+
+    def __init__(self, sigma2: Float[Tensor, "*#batch 1 1 P"], g: RelativeNoise) -> None:
+        self.sigma2, self.g = sigma2, g
+
+    def expected_log_density(self, y: Elementwise, f: Marginals) -> Float[Tensor, "*replicates"]:
+        """As in `RowLikelihood`."""
+        with_sites = f.over_sites()
+        mean, variance = f.rows() if with_sites is None else (with_sites[0], 0.0)
+        squares = ((y - mean).square() + variance) * (self.g.precision / self.sigma2)
+        value = -0.5 * (math.log(2.0 * math.pi) + self.sigma2.log() + self.g.mean + squares)
+        total = value.sum((-2, -1)).mean(-1)
+        # The sites of such rows have the variance sigma^2 / precision.
+        return total if with_sites is None else total - 0.5 * with_sites[1].sum((-2, -1)).mean(-1)
+
+    def sites(self, y: Float[Tensor, "*#batch 1 M P"]) -> Sites:
+        """The labels with the noise variances sigma^2 / E[exp(-g_n)]."""
+        return Sites(y, self.sigma2 / self.g.precision)
+
+
 def normal_log_density(
     y: Float[Tensor, "*#shape"], mean: Float[Tensor, "*#shape"], variance: Float[Tensor, "*#shape"]
 ) -> Float[Tensor, "*shape"]:
@@ -280,24 +308,3 @@ def total_log_density(
     squares = (y - mean).square().sum(-2, keepdim=True) + total_variance
     constant = y.shape[-2] * (math.log(2.0 * math.pi) + noise_variance.log())
     return (-0.5 * (constant + squares / noise_variance)).sum((-2, -1)).mean(-1)
-
-
-def varying_log_density(
-    y: PerRow, f: Marginals, g: PerRow, precision: PerRow, sigma2: Float[Tensor, "*#batch 1 1 P"]
-) -> Float[Tensor, "*batch"]:
-    """E log N(y_n; f_n, sigma^2 exp(g_n)), summed over rows and outputs and averaged over samples.
-
-    Parameters
-    ----------
-    y : Tensor of shape [..., 1, N, P]
-    f : Marginals
-    g, precision : Tensor of shape [..., 1, N, P]
-        E g_n and E exp(-g_n).
-    sigma2 : Tensor of shape [..., 1, 1, P]
-    """
-    with_sites = f.over_sites()
-    mean, variance = f.rows() if with_sites is None else (with_sites[0], 0.0)
-    squares = ((y - mean).square() + variance) * (precision / sigma2)
-    value = (-0.5 * (math.log(2.0 * math.pi) + sigma2.log() + g + squares)).sum((-2, -1)).mean(-1)
-    # The sites of such rows have the variance sigma^2 / precision.
-    return value if with_sites is None else value - 0.5 * with_sites[1].sum((-2, -1)).mean(-1)

@@ -27,9 +27,9 @@ from sodgp.likelihoods.gaussian import (
     GaussianLikelihood,
     GaussianOptions,
     NoiseRows,
+    VaryingRows,
     expected_log_density,
     normal_log_density,
-    varying_log_density,
 )
 from sodgp.linalg.draws import Draws
 from sodgp.predictive.density import log_mixture
@@ -108,6 +108,10 @@ class HeavyTailedLikelihood(GaussianLikelihood):
     (torch.Size([1, 4, 1]), torch.Size([8, 1, 1, 1]), 0.0)
     """
 
+    # The number K of values of g, which is random in every row.
+    n_levels: ClassVar[int] = N_LEVELS
+    varies: ClassVar[bool] = True
+
     scores: Tensor
     raw_spread: nn.Parameter
     raw_spread_constraint: Positive
@@ -149,16 +153,6 @@ class HeavyTailedLikelihood(GaussianLikelihood):
         size, n_outputs, n_levels = self.q_logits.shape[-3:]
         return super().n_parameters + (size * (n_levels - 1) + 1) * n_outputs
 
-    @property
-    def n_levels(self) -> int:
-        """The number K of values of g."""
-        return N_LEVELS
-
-    @property
-    def varies(self) -> bool:
-        """The noise of a row is random."""
-        return True
-
     def at(
         self, X_s: SubsetInputs, X: RestInputs, draws: Draws, precision: PerRow | None = None
     ) -> tuple[RowLikelihood, RowLikelihood]:
@@ -185,10 +179,6 @@ class HeavyTailedLikelihood(GaussianLikelihood):
         """KL(q(g_S) || p(g_S)), summed over rows and outputs."""
         log_q = self.q_logits.log_softmax(-1)
         return (log_q.exp() * (log_q + math.log(N_LEVELS))).sum((-3, -2, -1)).unsqueeze(-1)
-
-    def continues(self, old: Likelihood) -> bool:
-        """Never: q(g_S) belongs to the rows of one fit."""
-        return False
 
 
 class LevelRows(NoiseRows):
@@ -235,20 +225,9 @@ class LevelRows(NoiseRows):
         return pair[0].flatten(-4, -3), pair[1].flatten(-4, -3)
 
 
-class SubsetLevelRows(NoiseRows):
+class SubsetLevelRows(VaryingRows):
     """Rows of the subset, with q(g_n)."""
-
-    def __init__(self, sigma2: Float[Tensor, "*batch 1 1 P"], g: LevelNoise) -> None:
-        self.sigma2, self.g = sigma2, g
 
     def noise_variance(self, *, drawn: bool) -> Float[Tensor, "*batch 1 N P"]:
         """The inverse of the expected precision, sigma^2 / E[exp(-g_n)]."""
         return self.sigma2 / self.g.precision
-
-    def expected_log_density(self, y: Elementwise, f: Marginals) -> Float[Tensor, "*replicates"]:
-        """As in `RowLikelihood`."""
-        return varying_log_density(y, f, self.g.mean, self.g.precision, self.sigma2)
-
-    def sites(self, y: Float[Tensor, "*#batch 1 M P"]) -> Sites:
-        """The labels with the noise variances sigma^2 / E[exp(-g_n)]."""
-        return Sites(y, self.noise_variance(drawn=False))

@@ -15,18 +15,8 @@ from sodgp.kernels.make import make_kernel
 from sodgp.layers.families import Gaussian as Normal
 from sodgp.layers.families import half_log_det, kl_to_standard_normal, trained_numbers
 from sodgp.layers.prior import condition
-from sodgp.likelihoods.contract import (
-    Elementwise,
-    Likelihood,
-    Marginals,
-    PerRow,
-    RestInputs,
-    RowLikelihood,
-    Sites,
-    Sizes,
-    SubsetInputs,
-)
-from sodgp.likelihoods.gaussian import GaussianLikelihood, GaussianOptions, NoiseRows, varying_log_density
+from sodgp.likelihoods.contract import Likelihood, PerRow, RestInputs, RowLikelihood, Sizes, SubsetInputs
+from sodgp.likelihoods.gaussian import GaussianLikelihood, GaussianOptions, VaryingRows
 from sodgp.linalg.cholesky import Jitter
 from sodgp.linalg.draws import Draws
 from sodgp.linalg.products import OutputVariances
@@ -189,6 +179,9 @@ class HeteroscedasticLikelihood(GaussianLikelihood):
         Initial sigma^2.
     """
 
+    # The noise depends on the row, and g is uncertain.
+    varies: ClassVar[bool] = True
+
     def __init__(self, process: NoiseProcess, noise_variance: float) -> None:
         *replicates, _, n_outputs = process.q_mean.shape
         dtype = process.q_mean.dtype
@@ -205,11 +198,6 @@ class HeteroscedasticLikelihood(GaussianLikelihood):
         """The kernel k_g."""
         return self.process.kernels
 
-    @property
-    def varies(self) -> bool:
-        """The noise depends on the row, and g is uncertain."""
-        return True
-
     def at(
         self, X_s: SubsetInputs, X: RestInputs, draws: Draws, precision: PerRow | None = None
     ) -> tuple[RowLikelihood, RowLikelihood]:
@@ -222,26 +210,17 @@ class HeteroscedasticLikelihood(GaussianLikelihood):
         """KL(q(G_S) || p(G_S))."""
         return self.process.kl()
 
-    def continues(self, old: Likelihood) -> bool:
-        """Never: q(G_S) belongs to the rows of one fit."""
-        return False
 
-
-class LogNoiseRows(NoiseRows):
+class LogNoiseRows(VaryingRows):
     """Noise variances sigma^2 exp(g_n) with Gaussian marginals of g_n, which is drawn for predictive densities."""
 
+    g: LogNoise
+
     def __init__(self, sigma2: Float[Tensor, "*batch 1 1 P"], g: LogNoise, draws: Draws) -> None:
-        self.sigma2, self.g, self.draws = sigma2, g, draws
+        super().__init__(sigma2, g)
+        self.draws = draws
 
     def noise_variance(self, *, drawn: bool) -> Float[Tensor, "*batch T N P"]:
         """The variance at a draw of g for every sample, in either case."""
         rows, outputs = self.g.mean.shape[-2:]
         return self.sigma2 * self.g.draw(self.draws.rest(rows, outputs))
-
-    def expected_log_density(self, y: Elementwise, f: Marginals) -> Float[Tensor, "*replicates"]:
-        """As in `RowLikelihood`."""
-        return varying_log_density(y, f, self.g.mean, self.g.precision, self.sigma2)
-
-    def sites(self, y: Float[Tensor, "*#batch 1 M P"]) -> Sites:
-        """The labels with the noise variances sigma^2 / E[exp(-g_n)]."""
-        return Sites(y, self.sigma2 / self.g.precision)

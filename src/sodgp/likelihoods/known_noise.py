@@ -9,18 +9,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from sodgp.likelihoods.contract import (
-    Elementwise,
-    Likelihood,
-    Marginals,
-    PerRow,
-    RestInputs,
-    RowLikelihood,
-    Sites,
-    Sizes,
-    SubsetInputs,
-)
-from sodgp.likelihoods.gaussian import GaussianLikelihood, GaussianOptions, GaussianRows, NoiseRows, varying_log_density
+from sodgp.likelihoods.contract import Likelihood, PerRow, RestInputs, RowLikelihood, Sites, Sizes, SubsetInputs
+from sodgp.likelihoods.gaussian import GaussianLikelihood, GaussianOptions, GaussianRows, VaryingRows
+from sodgp.likelihoods.heteroscedastic import LogNoise
 from sodgp.linalg.draws import Draws
 
 __all__ = ["KnownNoise", "KnownNoiseLikelihood"]
@@ -93,21 +84,16 @@ class KnownNoiseLikelihood(GaussianLikelihood):
         return subset, GaussianRows(self) if precision is None else KnownNoiseRows(sigma2, precision)
 
 
-class KnownNoiseRows(NoiseRows):
+class KnownNoiseRows(VaryingRows):
     """Noise variances sigma^2 / precision_n at given rows."""
 
     def __init__(self, sigma2: Float[Tensor, "*#batch 1 1 P"], precision: PerRow) -> None:
-        self.sigma2, self.precision = sigma2, precision
-        # Log variance relative to sigma^2.
-        self.g = -precision.log()
+        super().__init__(sigma2, LogNoise(-precision.log(), torch.zeros_like(precision)))
+        self.precision = precision
 
     def noise_variance(self, *, drawn: bool) -> Float[Tensor, "*batch 1 N P"]:
         """The known variances."""
-        return self.sigma2 * self.g.exp()
-
-    def expected_log_density(self, y: Elementwise, f: Marginals) -> Float[Tensor, "*replicates"]:
-        """As in `RowLikelihood`."""
-        return varying_log_density(y, f, self.g, (-self.g).exp(), self.sigma2)
+        return self.sigma2 * self.g.mean.exp()
 
     def sites(self, y: Float[Tensor, "*#batch 1 M P"]) -> Sites:
         """The labels with their known noise variances."""

@@ -212,14 +212,14 @@ class Factor:
     def L(self) -> Square:
         """The factor itself, differentiable; prefer the products below."""
         if self._L is None:
-            self._L = _Reveal.apply(self.E, self.value)
+            self._L = _Reveal.apply(self.E, self.value, "times")
         return self._L
 
     @property
     def L_inv(self) -> Square:
         """Its inverse, differentiable; prefer `solve`."""
         if self._L_inv is None:
-            self._L_inv = _RevealInverse.apply(self.E, self.inverse_value)
+            self._L_inv = _Reveal.apply(self.E, self.inverse_value, "inverse")
         return self._L_inv
 
     def over_outputs(self) -> Factor:
@@ -298,33 +298,19 @@ class _Perturbation(torch.autograd.Function):
 
 
 class _Reveal(torch.autograd.Function):
-    """L (I + E) at E = 0."""
+    """T = L ("times") or L^-1 ("inverse") at E = 0: dT = L E or -E L^-1."""
 
     @staticmethod
-    def forward(ctx: Context, E: Tensor, L: Tensor) -> Tensor:
-        ctx.save_for_backward(L)
-        return L.clone()
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Context, grad: Tensor) -> tuple[Tensor, None]:
-        (L,) = ctx.saved_tensors
-        return L.mT @ grad, None
-
-
-class _RevealInverse(torch.autograd.Function):
-    """(I - E) L^-1 at E = 0."""
-
-    @staticmethod
-    def forward(ctx: Context, E: Tensor, L_inv: Tensor) -> Tensor:
-        ctx.save_for_backward(L_inv)
-        return L_inv.clone()
+    def forward(ctx: Context, E: Tensor, T: Tensor, kind: str) -> Tensor:
+        ctx.save_for_backward(T)
+        ctx.kind = kind
+        return T.clone()
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Context, grad: Tensor) -> tuple[Tensor, None]:
-        (L_inv,) = ctx.saved_tensors
-        return -grad @ L_inv.mT, None
+    def backward(ctx: Context, grad: Tensor) -> tuple[Tensor, None, None]:
+        (T,) = ctx.saved_tensors
+        return T.mT @ grad if ctx.kind == "times" else -grad @ T.mT, None, None
 
 
 class _Product(torch.autograd.Function):
