@@ -7,6 +7,7 @@ without state, and takes every random number from the generator that it is given
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from typing import Protocol, runtime_checkable
 
@@ -59,6 +60,19 @@ class Selector(Protocol):
         ConfigurationError
             If ``size`` is below one.
         """
+
+
+class RowSelector(ABC):
+    """Base of the library's selectors: the checks of the arguments, and all rows where no choice is left."""
+
+    def select(self, X: Rows, y: Targets | None, size: int, kernel: Kernel | None, generator: Generator) -> Chosen:
+        """As in `Selector`."""
+        check_request(X, y, size)
+        return all_rows(X) if size >= len(X) else self.pick(X, size, kernel, generator)
+
+    @abstractmethod
+    def pick(self, X: Rows, size: int, kernel: Kernel | None, generator: Generator) -> Chosen:
+        """The choice of `select`, whose arguments are checked: fewer rows than X has."""
 
 
 def check_request(X: Tensor, y: Tensor | None, size: int) -> None:

@@ -14,23 +14,14 @@ from torch import Generator, Tensor
 from sodgp.errors import ConfigurationError
 from sodgp.kernels.dense import covariance, variance
 from sodgp.linalg.cholesky import Jitter, cholesky
-from sodgp.selectors.base import (
-    Chosen,
-    Rows,
-    Targets,
-    all_rows,
-    check_at_least,
-    check_request,
-    kernel_or_default,
-    take_distinct,
-)
+from sodgp.selectors.base import Chosen, Rows, RowSelector, check_at_least, kernel_or_default, take_distinct
 from sodgp.selectors.greedy_variance import GreedyVariance
 
 _BLOCK = 256  # swaps proposed between two evaluations of the kernel and two fresh inverses
 
 
 @dataclass(frozen=True)
-class DPP:
+class DPP(RowSelector):
     """A draw from the k-DPP: P(S) proportional to det K_SS among the subsets of M rows.
 
     Up to ``exact_limit`` rows the draw is exact: O(N^3) time and O(N^2) memory for the eigenvectors. Above, it is the
@@ -68,19 +59,15 @@ class DPP:
             raise ConfigurationError(f"DPP: jitter is {self.jitter}; it must be positive.")
 
     @torch.no_grad()
-    def select(self, X: Rows, y: Targets | None, size: int, kernel: Kernel | None, generator: Generator) -> Chosen:
-        """Draw ``size`` rows, ascending; arguments and errors as in :class:`~sodgp.selectors.base.Selector`."""
-        check_request(X, y, size)
-        N = X.shape[0]
-        if size >= N:
-            return all_rows(X)
+    def pick(self, X: Rows, size: int, kernel: Kernel | None, generator: Generator) -> Chosen:
+        """The choice of `select`: ``size`` rows, ascending."""
         kernel = kernel_or_default(kernel, X)
         # Positive also for a kernel of zero variance.
         jitter = max(self.jitter * float(variance(kernel, X).mean()), 1e-300)
-        if self.exact_limit >= N:
+        if self.exact_limit >= len(X):
             K = covariance(kernel, X, X).to(torch.float64)
             drawn = sample_k_dpp(K, size, jitter, generator)
-            rest = torch.randperm(N, generator=generator).to(X.device)
+            rest = torch.randperm(len(X), generator=generator).to(X.device)
             # Rows of equal values are drawn only where the kernel matrix has too low a rank for the size.
             drawn = take_distinct(X, torch.cat([drawn, rest[~torch.isin(rest, drawn)]]), size)
         else:

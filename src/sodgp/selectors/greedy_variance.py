@@ -15,7 +15,7 @@ from sodgp.linalg.cholesky import inverse_triangular
 from sodgp.selectors.base import (
     Chosen,
     Rows,
-    Targets,
+    RowSelector,
     all_rows,
     check_at_least,
     check_request,
@@ -37,7 +37,7 @@ class Selection(NamedTuple):
 
 
 @dataclass(frozen=True)
-class GreedyVariance:
+class GreedyVariance(RowSelector):
     """The row of largest variance given the rows chosen before, again and again.
 
     The order is that of Cholesky with complete pivoting, and of greedy maximisation of det K_SS. Cost: O(N M^2 + N M D)
@@ -70,11 +70,8 @@ class GreedyVariance:
     def __post_init__(self) -> None:
         check_at_least(self, 1, "pool_size")
 
-    def select(self, X: Rows, y: Targets | None, size: int, kernel: Kernel | None, generator: Generator) -> Chosen:
-        """Pick ``size`` rows in greedy order; arguments and errors as in :class:`~sodgp.selectors.base.Selector`."""
-        check_request(X, y, size)
-        if size >= X.shape[0]:
-            return all_rows(X)
+    def pick(self, X: Rows, size: int, kernel: Kernel | None, generator: Generator) -> Chosen:
+        """The choice of `select`: ``size`` rows in greedy order."""
         return self.select_with_trace(X, size, kernel).indices
 
     def select_with_trace(self, X: Rows, size: int, kernel: Kernel | None = None) -> Selection:

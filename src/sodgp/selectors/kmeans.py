@@ -15,20 +15,11 @@ from sklearn.exceptions import ConvergenceWarning
 from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 from torch import Generator, Tensor
 
-from sodgp.selectors.base import (
-    Chosen,
-    Rows,
-    Targets,
-    all_rows,
-    check_at_least,
-    check_request,
-    row_chunks,
-    take_distinct,
-)
+from sodgp.selectors.base import Chosen, Rows, RowSelector, all_rows, check_at_least, row_chunks, take_distinct
 
 
 @dataclass(frozen=True)
-class KMeans:
+class KMeans(RowSelector):
     """The data rows nearest to the centres of a k-means clustering of the inputs (the paper's choice).
 
     Cost: O(I N M D) time for I iterations and O(N D + M D) memory; above ``minibatch_above`` rows the iterations see
@@ -64,11 +55,8 @@ class KMeans:
     def __post_init__(self) -> None:
         check_at_least(self, 1, "minibatch_above", "n_init", "batch_size", "max_epochs")
 
-    def select(self, X: Rows, y: Targets | None, size: int, kernel: Kernel | None, generator: Generator) -> Chosen:
-        """Pick one row per centre, ascending; arguments and errors as in :class:`~sodgp.selectors.base.Selector`."""
-        check_request(X, y, size)
-        if size >= X.shape[0]:
-            return all_rows(X)
+    def pick(self, X: Rows, size: int, kernel: Kernel | None, generator: Generator) -> Chosen:
+        """The choice of `select`: one row per centre, ascending."""
         distinct = distinct_rows(X)
         if distinct.numel() <= size:
             return take_distinct(X, all_rows(X), size).sort().values

@@ -15,10 +15,9 @@ from sodgp.linalg.cholesky import Jitter, cholesky, inverse_triangular
 from sodgp.selectors.base import (
     Chosen,
     Rows,
-    Targets,
+    RowSelector,
     all_rows,
     check_at_least,
-    check_request,
     check_rows,
     kernel_or_default,
     row_chunks,
@@ -29,7 +28,7 @@ _SMALLEST_RIDGE = 1e-10  # of the mean variance; below it K + ridge I cannot be 
 
 
 @dataclass(frozen=True)
-class Leverage:
+class Leverage(RowSelector):
     """Rows drawn without replacement in proportion to their ridge leverage scores.
 
     The score of row n is [K (K + ridge I)^-1]_nn, between 0 and 1: how much the posterior mean at n depends on y_n.
@@ -67,15 +66,11 @@ class Leverage:
             raise ConfigurationError(f"Leverage: noise_variance is {self.noise_variance}; it must be positive.")
         check_at_least(self, 1, "exact_limit", "sketch_size")
 
-    def select(self, X: Rows, y: Targets | None, size: int, kernel: Kernel | None, generator: Generator) -> Chosen:
-        """Pick ``size`` rows in the order drawn; arguments and errors as in :class:`~sodgp.selectors.base.Selector`."""
-        check_request(X, y, size)
-        N = X.shape[0]
-        if size >= N:
-            return all_rows(X)
+    def pick(self, X: Rows, size: int, kernel: Kernel | None, generator: Generator) -> Chosen:
+        """The choice of `select`: ``size`` rows in the order drawn."""
         scores = self.scores(X, kernel, generator=generator)
         # A race of exponential clocks with these rates is won in the order of successive draws without replacement.
-        uniform = torch.rand(N, dtype=torch.float64, generator=generator).to(X.device)
+        uniform = torch.rand(len(X), dtype=torch.float64, generator=generator).to(X.device)
         arrival = -torch.log1p(-uniform).clamp_max(-1e-300) / scores
         return take_distinct(X, arrival.argsort(stable=True), size)
 

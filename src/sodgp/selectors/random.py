@@ -8,11 +8,11 @@ import torch
 from gpytorch.kernels import Kernel
 from torch import Generator
 
-from sodgp.selectors.base import Chosen, Rows, Targets, all_rows, check_request, take_distinct
+from sodgp.selectors.base import Chosen, Rows, RowSelector, take_distinct
 
 
 @dataclass(frozen=True)
-class Random:
+class Random(RowSelector):
     """Rows drawn uniformly without replacement (the paper's SoD*).
 
     Cost: O(N) time and memory for one permutation. Rows that repeat the values of a chosen row are passed over while
@@ -28,11 +28,7 @@ class Random:
     torch.Size([5])
     """
 
-    def select(self, X: Rows, y: Targets | None, size: int, kernel: Kernel | None, generator: Generator) -> Chosen:
-        """Pick ``size`` rows at random, ascending; arguments and errors as in `Selector`."""
-        check_request(X, y, size)
-        N = X.shape[0]
-        if size >= N:
-            return all_rows(X)
-        order = torch.randperm(N, generator=generator).to(X.device)
+    def pick(self, X: Rows, size: int, kernel: Kernel | None, generator: Generator) -> Chosen:
+        """The choice of `select`: ``size`` rows at random, ascending."""
+        order = torch.randperm(len(X), generator=generator).to(X.device)
         return take_distinct(X, order, size).sort().values

@@ -8,21 +8,12 @@ import torch
 from gpytorch.kernels import Kernel
 from torch import Generator, Tensor
 
-from sodgp.selectors.base import (
-    Chosen,
-    Rows,
-    Targets,
-    all_rows,
-    check_at_least,
-    check_request,
-    kernel_or_default,
-    take_distinct,
-)
+from sodgp.selectors.base import Chosen, Rows, RowSelector, check_at_least, kernel_or_default, take_distinct
 from sodgp.selectors.greedy_variance import PartialCholesky
 
 
 @dataclass(frozen=True)
-class RPCholesky:
+class RPCholesky(RowSelector):
     """Rows drawn one after the other with probability proportional to their variance given the rows drawn before.
 
     Less attracted by outliers than the greedy choice, at the same cost: O(N M^2 + N M D) time and O(N M) memory. Rows
@@ -54,12 +45,8 @@ class RPCholesky:
         check_at_least(self, 1, "block_size")
 
     @torch.no_grad()
-    def select(self, X: Rows, y: Targets | None, size: int, kernel: Kernel | None, generator: Generator) -> Chosen:
-        """Pick ``size`` rows in the order drawn; arguments and errors as in :class:`~sodgp.selectors.base.Selector`."""
-        check_request(X, y, size)
-        N = X.shape[0]
-        if size >= N:
-            return all_rows(X)
+    def pick(self, X: Rows, size: int, kernel: Kernel | None, generator: Generator) -> Chosen:
+        """The choice of `select`: ``size`` rows in the order drawn."""
         factor = PartialCholesky(X, kernel_or_default(kernel, X), size)
         while factor.rank < size and float(factor.residual.max()) > 0.0:
             pivots, L = self._accepted(factor, size - factor.rank, generator)
@@ -67,7 +54,7 @@ class RPCholesky:
                 factor.extend(pivots, L)
         if factor.rank == size:
             return factor.pivots
-        shuffled = torch.randperm(N, generator=generator).to(X.device)
+        shuffled = torch.randperm(len(X), generator=generator).to(X.device)
         rest = shuffled[~torch.isin(shuffled, factor.pivots)]
         return take_distinct(X, torch.cat([factor.pivots, rest]), size)
 
