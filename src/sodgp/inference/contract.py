@@ -246,7 +246,7 @@ class Inference(Protocol):
         likelihood: LikelihoodOptions,
         previous: DeepGP | None = None,
     ) -> Inference:
-        """A copy in which the options that depend on the data have values; the method itself if none does.
+        """A copy in which the options that depend on the data have values; the method itself where none does.
 
         Parameters
         ----------
@@ -290,7 +290,10 @@ class Inference(Protocol):
         return None
 
     def usual_members(self, wanted: int) -> int:
-        """Default number of models in a mixture, of which the chosen effort allows `wanted`; one if not measured."""
+        """Default number of models in a mixture, of which the chosen effort allows `wanted`.
+
+        One, where the benefit of more has not been measured.
+        """
         return 1
 
     def usual_spread(self, n_members: int) -> float:

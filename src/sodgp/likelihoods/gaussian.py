@@ -246,7 +246,7 @@ class VaryingRows(NoiseRows):
         self.sigma2, self.g = sigma2, g
 
     def expected_log_density(self, y: Elementwise, f: Marginals) -> Float[Tensor, "*replicates"]:
-        """As in `RowLikelihood`."""
+        """As in `RowLikelihood`: of log N(y_n; f_n, sigma^2 exp(g_n)), also over g, which is independent of f."""
         with_sites = f.over_sites()
         mean, variance = f.rows() if with_sites is None else (with_sites[0], 0.0)
         squares = ((y - mean).square() + variance) * (self.g.precision / self.sigma2)
