@@ -28,7 +28,7 @@ N_MEMBERS = 4
 SCORES = ("nlpp", "crps", "rmse", "coverage_90")
 # Of every kind of prediction, by measure, over the splits.
 Scores = dict[str, dict[str, list[float]]]
-_BASE = {"n_layers": 3, "subset_size": 200, "inference": SoD(predictive_weight=1.0, separate_kernels=True)}
+_BASE = {"n_layers": 3, "subset_size": 200, "inference": SoD(objective="predictive", separate_kernels=True)}
 # Steps, and rows beside the subset in each of them.
 FITS: dict[str, dict[str, Any]] = {
     "3,000 steps, 1,800 rows": {**_BASE, "max_iter": 3000, "batch_size": 2000},

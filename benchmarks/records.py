@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, fields, is_dataclass
 from typing import TYPE_CHECKING, Any
 
+from sodgp.errors import ConfigurationError
+
 if TYPE_CHECKING:
     from sodgp import DeepGPRegressor
 
@@ -26,6 +28,8 @@ NOT_SETTINGS = (
 )
 # Arguments that are objects, whose fields stand in results instead.
 _OBJECTS = ("inference", "likelihood", "tuning")
+# Objectives, and the weight of the predictive density that results hold in their place; None: the rows decide.
+_WEIGHTS = {None: None, "bound": 0.0, "predictive": 1.0}
 # Names of likelihoods, and what results call them.
 _NOISES = {"gaussian": "homoscedastic", "heteroscedastic": "heteroscedastic", "heavy_tailed": "heavy_tailed"}
 
@@ -36,7 +40,7 @@ def estimator_of(options: Mapping[str, Any]) -> DeepGPRegressor:
     Examples
     --------
     >>> estimator_of({"inference": "dsvi", "learn_inducing_inputs": False, "max_iter": 5}).inference
-    DSVI(learn_inducing_inputs=False, predictive_weight=0.0)
+    DSVI(learn_inducing_inputs=False, objective='bound')
     """
     from sodgp import DeepGPRegressor, Tuning
     from sodgp.estimator.options.fields import LIKELIHOODS, METHODS
@@ -46,11 +50,22 @@ def estimator_of(options: Mapping[str, Any]) -> DeepGPRegressor:
     def taken(cls: type) -> dict[str, Any]:
         return {field.name: rest.pop(field.name) for field in fields(cls) if field.name in rest}
 
+    if "predictive_weight" in rest:
+        rest["objective"] = _objective_of(rest.pop("predictive_weight"))
     names = {noise: name for name, noise in _NOISES.items()}
     method = METHODS[rest.pop("inference", "sod")]
     likelihood = LIKELIHOODS[names[rest.pop("noise", "homoscedastic")]]
     objects = {"inference": method(**taken(method)), "likelihood": likelihood(**taken(likelihood))}
     return DeepGPRegressor(**objects, tuning=Tuning(**taken(Tuning)), **rest)
+
+
+def _objective_of(weight: float | None) -> str | None:
+    for objective, known in _WEIGHTS.items():
+        if known == weight:
+            return objective
+    raise ConfigurationError(
+        f"predictive_weight={weight!r} is no longer trainable: use 0, the bound, or 1, the predictive density."
+    )
 
 
 def options_of(estimator: DeepGPRegressor) -> dict[str, Any]:
@@ -75,6 +90,7 @@ def options_of(estimator: DeepGPRegressor) -> dict[str, Any]:
     options = {**SGHMC().get_params(), **SoD().get_params(), **DSVI().get_params(), "separate_kernels": False}
     options |= {name: value for name, value in estimator.get_params(deep=False).items() if name not in _OBJECTS}
     options |= method.get_params() | likelihood.get_params() | (estimator.tuning or Tuning()).get_params()
+    options["predictive_weight"] = _WEIGHTS[options.pop("objective")]
     options |= {"inference": method.name, "noise": _NOISES[likelihood.name], "max_iter": config.max_iter}
     options |= {"n_members": config.n_members, "member_spread": method.usual_spread(config.n_members)}
     # What None means whatever the rows of the data are.

@@ -52,9 +52,9 @@ class _Method(NamedTuple):
 _METHODS = {
     OURS: _Method("SoD ancestral", SoD(coupling="ancestral")),
     "sod_marginal": _Method("SoD marginal", SoD(coupling="marginal")),
-    "sod_predictive": _Method("SoD predictive", SoD(predictive_weight=1.0)),
+    "sod_predictive": _Method("SoD predictive", SoD(objective="predictive")),
     # What the estimator trains from some hundred rows on.
-    "sod_default": _Method("SoD predictive, kernels apart", SoD(predictive_weight=1.0, separate_kernels=True)),
+    "sod_default": _Method("SoD predictive, kernels apart", SoD(objective="predictive", separate_kernels=True)),
     "dsvi": _Method("DSVI", DSVI()),
 }
 _TO_COMPILE = (OURS, "sod_predictive", "sod_default")

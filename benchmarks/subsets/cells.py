@@ -114,7 +114,7 @@ def _model(cell: Cell, settings: Settings, split: int, device: str) -> DeepGPReg
         subset_size=cell.size,
         max_iter=settings.iterations,
         # The bound, one kernel for a layer and the paper's batches, as in all the cells that there are.
-        inference=SoD(predictive_weight=0.0, separate_kernels=False),
+        inference=SoD(objective="bound", separate_kernels=False),
         batch_size=2000,
         device=device,
         random_state=split,

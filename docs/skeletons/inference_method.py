@@ -2,8 +2,8 @@
 
 This one works: doubly stochastic inference whose data term is the log of the *mean* density over the Monte Carlo
 samples, the density that a prediction is scored by (Jankowiak, Pleiss and Gardner 2020 call such objectives
-predictive). It is no lower bound of the log evidence. DSVI has it too, as ``DSVI(predictive_weight=1)``, which the
-tests use as a check.
+predictive). It is no lower bound of the log evidence. DSVI has it too, as ``DSVI(objective="predictive")``, which
+the tests use as a check.
 """
 
 from __future__ import annotations

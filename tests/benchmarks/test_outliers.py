@@ -18,7 +18,7 @@ def test_it_goes_on_where_it_was(tmp_path, monkeypatch, capsys):
     class Short(outliers.DeepGPRegressor):
         def fit(self, X, y):
             fits.append(len(X))
-            return self.set_params(max_iter=2, n_predict_samples=3, inference__predictive_weight=1.0).fit_short(X, y)
+            return self.set_params(max_iter=2, n_predict_samples=3, inference__objective="predictive").fit_short(X, y)
 
         fit_short = outliers.DeepGPRegressor.fit
 

@@ -256,7 +256,7 @@ def test_info_shows_what_was_decided_from_the_data(go, table):
     assert "for each output" not in shown["method"]
     about = json.loads(go("info", "m", "--json").stdout)
     assert (about["objective"], about["separate_kernels"], about["likelihood"]) == ("bound", False, "gaussian")
-    options = ["--predictive-weight", "1", "--separate-kernels", "--likelihood", "heavy_tailed", "--n-members", "2"]
+    options = ["--objective", "predictive", "--separate-kernels", "--likelihood", "heavy_tailed", "--n-members", "2"]
     go("fit", "data.csv", "--target", "y", "--out", "n", "--quiet", *options, *QUICK)
     lines = go("info", "n").stdout.splitlines()
     shown = dict(re.split(r" {2,}", line, maxsplit=1) for line in lines)

@@ -107,7 +107,7 @@ def test_the_objective_is_that_of_dsvi_with_all_weight_on_the_predictive_density
     model = method.build(problem.architecture, data, torch.Generator().manual_seed(0))
     batch = Batch(*(t[None] for t in (data.X_s, data.y_s, data.X_r, data.y_r)), 1.0)
     values = []
-    for inference in (method, DSVI(predictive_weight=1.0)):
+    for inference in (method, DSVI(objective="predictive")):
         draws = FreshDraws(torch.Generator().manual_seed(3), 5)
         values.append({name: float(term.detach()) for name, term in inference.terms(model, batch, draws).items()})
     assert values[0] == pytest.approx(values[1], rel=1e-10)

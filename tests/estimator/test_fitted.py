@@ -64,18 +64,18 @@ def test_what_only_some_fits_have():
 @pytest.mark.parametrize(
     ("rows", "options", "inference", "objective"),
     [
-        (MANY[:499], {}, SoD(separate_kernels=False, predictive_weight=0.0), "bound"),
-        (MANY, {}, SoD(separate_kernels=True, predictive_weight=1.0), "predictive"),
-        (MANY, {"n_layers": 1}, SoD(separate_kernels=False, predictive_weight=0.0), "bound"),
-        (MANY, {"inference__predictive_weight": 0.0}, SoD(separate_kernels=True, predictive_weight=0.0), "bound"),
+        (MANY[:499], {}, SoD(separate_kernels=False, objective="bound"), "bound"),
+        (MANY, {}, SoD(separate_kernels=True, objective="predictive"), "predictive"),
+        (MANY, {"n_layers": 1}, SoD(separate_kernels=False, objective="bound"), "bound"),
+        (MANY, {"inference__objective": "bound"}, SoD(separate_kernels=True, objective="bound"), "bound"),
         (
             MANY,
             {"inference__parameterization": "paper"},
-            SoD(parameterization="paper", separate_kernels=False, predictive_weight=1.0),
+            SoD(parameterization="paper", separate_kernels=False, objective="predictive"),
             "predictive",
         ),
         (MANY, {"inference": "dsvi"}, DSVI(), "bound"),
-        (X, {"inference": DSVI(predictive_weight=0.5)}, DSVI(predictive_weight=0.5), "predictive"),
+        (X, {"inference": DSVI(objective="predictive")}, DSVI(objective="predictive"), "predictive"),
     ],
 )
 @pytest.mark.filterwarnings("ignore::sodgp.errors.NumericalWarning")

@@ -210,7 +210,7 @@ def test_other_methods_have_members_where_asked(inference):
         {"likelihood": "heavy_tailed"},
         {"subset_size": "auto"},
         {"dtype": "float32"},
-        {"inference__separate_kernels": True, "inference__predictive_weight": 1.0},
+        {"inference__separate_kernels": True, "inference__objective": "predictive"},
         {"inference__coupling": "joint"},
         {"inference__coupling": "marginal"},
         {"kernel": lambda dims: ScaleKernel(RBFKernel(ard_num_dims=dims))},

@@ -27,7 +27,7 @@ METHODS = {
     "sod": {"n_layers": 2},
     "sod-3": {"n_layers": 3},
     "sod-8": {"n_layers": 8},
-    "predictive": {"n_layers": 3, "inference__predictive_weight": 1.0},
+    "predictive": {"n_layers": 3, "inference__objective": "predictive"},
     "sod-1": {"n_layers": 1},
     "separate": {"n_layers": 2, "inference__separate_kernels": True},
     "separate-3": {"n_layers": 3, "inference__separate_kernels": True},

@@ -89,11 +89,11 @@ def test_outliers_do_less_harm():
 
 
 @pytest.mark.parametrize("likelihood", VARYING)
-@pytest.mark.parametrize("weight", [0.0, 0.5])
-def test_the_whole_estimator(tmp_path, likelihood, weight):
+@pytest.mark.parametrize("objective", ["bound", "predictive"])
+def test_the_whole_estimator(tmp_path, likelihood, objective):
     rng = np.random.default_rng(2)
     X, y = rng.normal(size=(40, 2)), rng.normal(size=(40, 2))
-    inference = SoD(predictive_weight=weight)
+    inference = SoD(objective=objective)
     model = DeepGPRegressor(likelihood=likelihood, inference=inference, max_iter=30, random_state=0).fit(X, y)
     assert model.history_.terms["kl_noise"][-1] <= 0
     path = tmp_path / "m.sodgp"
@@ -112,7 +112,7 @@ def test_replicates_are_the_single_fits(likelihood):
     rng = np.random.default_rng(3)
     X = rng.normal(size=(30, 2))
     data = [(X, rng.normal(size=30)) for _ in range(2)]
-    options = {"likelihood": likelihood, "inference": SoD(predictive_weight=0.5), "max_iter": 15, "subset_size": 8}
+    options = {"likelihood": likelihood, "inference": SoD(objective="predictive"), "max_iter": 15, "subset_size": 8}
     alone = [DeepGPRegressor(random_state=s, **options).fit(*xy) for s, xy in enumerate(data)]
     together = fit_replicates([DeepGPRegressor(random_state=s, **options) for s in range(2)], data)
     for one, other in zip(alone, together, strict=True):
@@ -133,6 +133,6 @@ def test_likelihoods_that_cannot_be_used(options, message):
         DeepGPRegressor(max_iter=20, **options).fit(np.zeros((4, 1)), np.arange(4.0))
 
 
-def test_a_weight_belongs_to_methods_that_have_one():
-    with pytest.raises(ConfigurationError, match="no parameter predictive_weight"):
-        SGHMC().set_params(predictive_weight=0.5)
+def test_an_objective_is_chosen_only_where_a_method_has_several():
+    with pytest.raises(ConfigurationError, match="no parameter objective"):
+        SGHMC().set_params(objective="predictive")

@@ -28,7 +28,7 @@ def regressor(**options):
 OPTIONS = {"inference__separate_kernels": True, "max_iter": 12, "subset_size": 10, "random_state": 0}
 
 
-@pytest.mark.parametrize("options", [{"n_layers": 2}, {"hidden_width": [2, 3]}, {"inference__predictive_weight": 1.0}])
+@pytest.mark.parametrize("options", [{"n_layers": 2}, {"hidden_width": [2, 3]}, {"inference__objective": "predictive"}])
 def test_the_whole_estimator(tmp_path, options):
     X, y = table()
     model = regressor(**OPTIONS, **options).fit(X, y)
@@ -73,7 +73,7 @@ FEW = {"max_iter": 2, "n_samples": 2, "n_predict_samples": 3, "subset_size": 10,
         ({}, 500, True),
         ({}, 499, False),
         ({"validation_fraction": 0.1}, 500, False),
-        ({"inference__predictive_weight": 0.0}, 500, True),
+        ({"inference__objective": "bound"}, 500, True),
         ({"n_layers": 1}, 500, False),
         ({"inference__parameterization": "paper"}, 500, False),
         ({"inference": "dsvi"}, 500, False),

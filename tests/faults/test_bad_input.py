@@ -306,7 +306,7 @@ OUT_OF_RANGE = [
     ("subset_size", 2.5),
     ("kernel", None),
     ("kernel", lambda input_dim: input_dim),
-    ("inference__predictive_weight", 1.5),
+    ("inference__objective", 1.0),
     ("likelihood__outlier_probability", 1.0),
     ("n_samples", 0),
     ("n_samples", True),
@@ -362,9 +362,9 @@ from sodgp import DSVI, SGHMC, SoD
 from sodgp.errors import ConfigurationError
 from sodgp.likelihoods import Gaussian
 for method, option, value in [
-    (SoD, "tie_label_noise", "no"), (SoD, "separate_kernels", 1), (SoD, "predictive_weight", "all"),
+    (SoD, "tie_label_noise", "no"), (SoD, "separate_kernels", 1), (SoD, "objective", 1),
     (SoD, "member_spread", "wide"), (SoD, "member_spread", True), (SoD, "coupling", 3),
-    (DSVI, "learn_inducing_inputs", "no"), (DSVI, "predictive_weight", None), (SGHMC, "step_size", "small"),
+    (DSVI, "learn_inducing_inputs", "no"), (DSVI, "objective", None), (SGHMC, "step_size", "small"),
     (SGHMC, "thinning", 1.5), (Gaussian, "outlier_probability", "few"),
 ]:
     try:

@@ -18,21 +18,21 @@ def settled(method=None, *, rows=MANY_ROWS, n_layers=2, kernel="rbf", likelihood
 
 
 @pytest.mark.parametrize(
-    ("options", "method", "separate", "weight"),
+    ("options", "method", "separate", "objective"),
     [
-        ({}, SoD(), True, 1.0),
-        ({"rows": MANY_ROWS - 1}, SoD(), False, 0.0),
-        ({"n_layers": 1}, SoD(), False, 0.0),
-        ({"kernel": lambda dims: None}, SoD(), False, 1.0),
-        ({}, SoD(parameterization="paper"), False, 1.0),
-        ({}, SoD(separate_kernels=False, predictive_weight=0.3), False, 0.3),
-        ({"rows": 10}, SoD(separate_kernels=True), True, 0.0),
+        ({}, SoD(), True, "predictive"),
+        ({"rows": MANY_ROWS - 1}, SoD(), False, "bound"),
+        ({"n_layers": 1}, SoD(), False, "bound"),
+        ({"kernel": lambda dims: None}, SoD(), False, "predictive"),
+        ({}, SoD(parameterization="paper"), False, "predictive"),
+        ({}, SoD(separate_kernels=False, objective="bound"), False, "bound"),
+        ({"rows": 10}, SoD(separate_kernels=True), True, "bound"),
+        ({"rows": 10}, SoD(objective="predictive"), False, "predictive"),
     ],
 )
-def test_many_rows_are_trained_for_prediction_with_separate_kernels(options, method, separate, weight):
+def test_many_rows_are_trained_for_prediction_with_separate_kernels(options, method, separate, objective):
     found = settled(method, **options)
-    assert (found.separate_kernels, found.predictive_weight) == (separate, weight)
-    assert found.objective == ("predictive" if weight else "bound")
+    assert (found.separate_kernels, found.objective) == (separate, objective)
 
 
 @pytest.mark.parametrize("separate", [True, False])

@@ -37,7 +37,7 @@ def test_history_has_the_bound_and_its_terms(model, ax):
 def test_history_of_a_fit_that_was_trained_for_prediction(ax):
     X = np.linspace(-1, 1, 12)[:, None]
     options = {
-        "inference": SoD(predictive_weight=1.0),
+        "inference": SoD(objective="predictive"),
         "likelihood": "heavy_tailed",
         "max_iter": 3,
         "subset_size": 4,

@@ -13,7 +13,7 @@ from sodgp.predictive.outliers import Outliers, variance_of, widening
 RNG = np.random.default_rng(0)
 X = RNG.uniform(-1, 1, (60, 2))
 Y = np.sign(X[:, 0]) + 0.1 * RNG.standard_normal(60)
-PREDICTIVE = SoD(predictive_weight=1.0)
+PREDICTIVE = SoD(objective="predictive")
 SMALL = {"max_iter": 3, "subset_size": 8, "n_predict_samples": 5, "random_state": 0}
 
 
@@ -26,7 +26,7 @@ def fitted(**options):
     [
         ({}, 0.0),  # 60 rows: trained on the bound
         ({"inference": PREDICTIVE}, 1 / 61),
-        ({"inference": DSVI(predictive_weight=0.5)}, 1 / 61),
+        ({"inference": DSVI(objective="predictive")}, 1 / 61),
         ({"inference": PREDICTIVE, "validation_fraction": 0.5}, 1 / 31),
         ({"inference": PREDICTIVE, "likelihood": Gaussian(outlier_probability=0.0)}, 0.0),
         ({"likelihood": Gaussian(outlier_probability=0.02)}, 0.02),

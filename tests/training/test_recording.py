@@ -22,9 +22,11 @@ METHODS = {
     "sod paper family": {
         "inference__parameterization": "paper", "inference__tie_label_noise": False, "tuning__jitter": "program",
     },
-    "sod heteroscedastic": {"likelihood": "heteroscedastic", "inference__predictive_weight": 0.5},
+    "sod heteroscedastic": {"likelihood": "heteroscedastic"},
+    "sod heteroscedastic predictive": {"likelihood": "heteroscedastic", "inference__objective": "predictive"},
     "sod separate kernels": {"inference__separate_kernels": True},
-    "sod heavy tails": {"likelihood": "heavy_tailed", "inference__predictive_weight": 0.5},
+    "sod heavy tails": {"likelihood": "heavy_tailed"},
+    "sod heavy tails predictive": {"likelihood": "heavy_tailed", "inference__objective": "predictive"},
     "dsvi": {"inference": "dsvi"},
     "dsvi fixed": {"inference": "dsvi", "inference__learn_inducing_inputs": False},
     "svgp": {"inference": "dsvi", "n_layers": 1},

@@ -183,10 +183,11 @@ OPTIONS: Final[dict[str, Option]] = {
         panel=_TRAINING,
         place=_TUNING,
     ),
-    "predictive_weight": Option(
-        NUMBER,
-        "From 0, the bound, to 1, the log predictive density of the rest (sod, dsvi)",
-        "1 for sod with 2 or more layers and 500 rows, else 0",
+    "objective": Option(
+        TEXT,
+        "What training maximises: bound, or predictive, the log predictive density of the rest (sod, dsvi)",
+        "predictive for sod with 2 or more layers and 500 rows, else bound",
+        choices=("bound", "predictive"),
         panel=_TRAINING,
         place=_METHOD,
     ),
@@ -195,7 +196,7 @@ OPTIONS: Final[dict[str, Option]] = {
     "outlier_probability": Option(
         NUMBER,
         "That a row is unlike those seen in training; its distribution is then ten times as wide",
-        "1 / (rows + 1) where predictive weight is above 0, else 0",
+        "1 / (rows + 1) where the objective is predictive, else 0",
         panel=_TRAINING,
         place="likelihood",
     ),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -133,7 +133,7 @@ class FittedAttributes:
     @property
     def objective_(self) -> str:
         """What was maximised: ``"bound"``, ``"predictive"`` or ``"posterior"``."""
-        return self.fitted_.method.objective
+        return cast(str, self.fitted_.method.objective)
 
     @property
     def history_(self) -> History:

@@ -100,7 +100,7 @@ def _subset_of_data(model: DeepGPRegressor, *, is_program: bool) -> None:
         coupling="marginal" if is_program else "ancestral",
         tie_label_noise=not is_program,
         separate_kernels=False,
-        predictive_weight=0.0,
+        objective="bound",
     )
     model.set_params(
         inference=method,

@@ -193,7 +193,7 @@ class Inference(Protocol):
     --------
     >>> from sodgp.inference.sod import SoD
     >>> from sodgp.likelihoods import HeavyTailed
-    >>> method = SoD(coupling="joint")
+    >>> method = SoD(objective="bound")
     >>> method.name, method.objective, method.supports(HeavyTailed())
     ('sod', 'bound', True)
     """
@@ -212,8 +212,11 @@ class Inference(Protocol):
         return ()
 
     @property
-    def objective(self) -> str:
-        """What training maximises: ``"bound"``, ``"predictive"`` (no bound of the evidence) or ``"posterior"``."""
+    def objective(self) -> str | None:
+        """What training maximises: ``"bound"``, ``"predictive"`` (no bound of the evidence) or ``"posterior"``.
+
+        Where a user may choose, an option of the same name is the answer; None until `settled` decides.
+        """
         return "bound"
 
     @property

@@ -23,7 +23,7 @@ from sodgp.linalg.cholesky import Jitter, cholesky, log_diagonal
 from sodgp.linalg.draws import Draws
 from sodgp.model.architecture import Architecture
 from sodgp.model.deep_gp import DeepGP
-from sodgp.system.validation import check_flag, check_share
+from sodgp.system.validation import check_choice, check_flag
 
 __all__ = ["DSVI", "collapsed_bound"]
 
@@ -43,8 +43,9 @@ class DSVI(InducingMethod):
     ----------
     learn_inducing_inputs : bool
         False keeps the initial inducing inputs (DSVI*).
-    predictive_weight : float
-        Weight of the log predictive density in place of the expected log density, as in `SoD`, here for all rows.
+    objective : {"bound", "predictive"}
+        What training maximises. ``"predictive"`` has the log predictive density in the place of the expected log
+        density, as in `SoD`, here of all rows.
 
     Examples
     --------
@@ -59,7 +60,7 @@ class DSVI(InducingMethod):
     """
 
     learn_inducing_inputs: bool = True
-    predictive_weight: float = 0.0
+    objective: str = "bound"
 
     name: ClassVar[str] = "dsvi"
     can_warm_start: ClassVar[bool] = True
@@ -67,12 +68,7 @@ class DSVI(InducingMethod):
 
     def __post_init__(self) -> None:
         check_flag("learn_inducing_inputs", self.learn_inducing_inputs)
-        check_share("predictive_weight", self.predictive_weight)
-
-    @property
-    def objective(self) -> str:
-        """``"predictive"`` where the predictive density has a weight."""
-        return "predictive" if self.predictive_weight else "bound"
+        check_choice("objective", self.objective, ("bound", "predictive"))
 
     def build(self, architecture: Architecture, data: TrainingSet | None, generator: torch.Generator) -> DeepGP:
         """A model whose inducing inputs start at k-means centres, mapped through the linear means."""
@@ -82,12 +78,13 @@ class DSVI(InducingMethod):
         return DeepGP(layers, architecture.build_likelihood(), replicates=architecture.replicates)
 
     def terms(self, model: DeepGP, batch: Batch, draws: Draws) -> Terms:
-        """The expected log density, and one KL for each layer."""
+        """The expected or the predictive log density, and one KL for each layer."""
         points, kls = model.propagate(Points(batch.X_s, batch.X_b), draws, "marginal")
         last = cast(InducingLayer, model.last)
         _, p_b = model.likelihood.at(batch.X_s, batch.X_b, draws)
         f = InducingMarginals(last, points.rest)
-        terms = {"rest": batch.scale * p_b.objective(batch.y_b, f, self.predictive_weight)}
+        density = p_b.log_mixture_density if self.objective == "predictive" else p_b.expected_log_density
+        terms = {"rest": batch.scale * density(batch.y_b, f)}
         # Not |=, which the compiler of PyTorch 2.6 cannot follow.
         terms.update({f"kl_{layer}": -kl.mean(-1) for layer, kl in enumerate(kls, start=1)})
         terms["kl_last"] = -last.kl().mean(-1)

@@ -23,9 +23,12 @@ from sodgp.linalg.draws import Draws, FreshDraws
 from sodgp.model.architecture import GROUP, Architecture
 from sodgp.model.deep_gp import DeepGP
 from sodgp.system import parameters
-from sodgp.system.validation import check_choice, check_flag, check_positive, check_share
+from sodgp.system.validation import check_choice, check_flag, check_positive
 
-__all__ = ["MANY_ROWS", "SoD"]
+__all__ = ["MANY_ROWS", "OBJECTIVES", "SoD"]
+
+# What training may maximise.
+OBJECTIVES = ("bound", "predictive")
 
 # Rows from which on a deep SoD-VI trains the predictive density by default, with a kernel for each output of layer 1.
 # With fewer rows the bound and a single kernel overfit noise less.
@@ -66,12 +69,11 @@ class SoD(parameters.Parameters, Inference):
         With several layers: a kernel for each output of the first layer instead of one for all outputs. More accurate
         with enough rows, and about as expensive as one more layer. None is True with 500 training rows or more, unless
         `parameterization` is the paper's or the kernel is not given by name.
-    predictive_weight : float or None
-        Weight gamma of the log predictive density instead of the expected log density, for the rest (see
-        `RowLikelihood.objective` in `sodgp.likelihoods.contract`). Above 0 the objective is no lower bound of the
-        evidence, but includes the density of unseen rows, by which predictions are scored. The subset's labels are in
-        q_hat already and keep the expected log density. None is 1 with several layers and 500 training rows or more,
-        else 0.
+    objective : {"bound", "predictive"} or None
+        What training maximises. ``"predictive"`` has the log predictive density log E[p(y_n | f_n)], by which
+        predictions are scored, in the place of the expected log density of the rest, and is no lower bound of the
+        evidence. The subset's labels are in q_hat already and keep the expected log density. None is
+        ``"predictive"`` with several layers and 500 training rows or more, else ``"bound"``.
     member_spread : float or None
         With several members: the factor by which each member's distribution is shrunk towards its mean in the mixture.
         1 is the plain mixture, which is too wide: it adds the members' disagreement, although their common mean has a
@@ -94,7 +96,7 @@ class SoD(parameters.Parameters, Inference):
     coupling: str = "ancestral"
     tie_label_noise: bool = True
     separate_kernels: bool | None = None
-    predictive_weight: float | None = None
+    objective: str | None = None
     member_spread: float | None = None
 
     name: ClassVar[str] = "sod"
@@ -109,8 +111,8 @@ class SoD(parameters.Parameters, Inference):
         check_flag("tie_label_noise", self.tie_label_noise)
         if self.separate_kernels is not None:
             check_flag("separate_kernels", self.separate_kernels)
-        if self.predictive_weight is not None:
-            check_share("predictive_weight", self.predictive_weight)
+        if self.objective is not None:
+            check_choice("objective", self.objective, OBJECTIVES)
         if self.member_spread is not None and not 0.1 <= check_positive("member_spread", self.member_spread) <= 10.0:
             raise ConfigurationError(
                 f"member_spread={self.member_spread!r} must be from 0.1 to 10; 1 leaves the members as they are."
@@ -121,11 +123,6 @@ class SoD(parameters.Parameters, Inference):
             found = getattr(self, name)
             if found != value:
                 raise ConfigurationError(f"{what} cannot be combined with {name}={found!r}; leave {name} at {value!r}.")
-
-    @property
-    def objective(self) -> str:
-        """``"predictive"`` where the predictive density has a weight, else ``"bound"``."""
-        return "predictive" if self.predictive_weight else "bound"
 
     @property
     def prepares_once(self) -> bool:
@@ -145,21 +142,21 @@ class SoD(parameters.Parameters, Inference):
         likelihood: LikelihoodOptions,
         previous: DeepGP | None = None,
     ) -> SoD:
-        """The method with `separate_kernels` and `predictive_weight` decided by the number of rows."""
+        """The method with `separate_kernels` and `objective` decided by the number of rows."""
         if not self.supports(likelihood):
             self._check_goes_with(f"likelihood={likelihood.name!r}", tie_label_noise=True)
         if self.separate_kernels and n_layers == 1:
             raise ConfigurationError("separate_kernels=True needs a hidden layer: use n_layers=2 or more.")
         many = n_rows >= MANY_ROWS and n_layers > 1
-        separate, weight = self.separate_kernels, self.predictive_weight
+        separate, objective = self.separate_kernels, self.objective
         if separate is None:
             allowed = n_layers > 1 and self.parameterization == "whitened"
             # A kernel given as code may not work as a batch; a fit that continues another has that one's kernels.
             wanted = many and isinstance(kernel, str) if previous is None else previous.has_separate_kernels
             separate = allowed and wanted
-        if weight is None:
-            weight = 1.0 if many else 0.0
-        return replace(self, separate_kernels=separate, predictive_weight=weight)
+        if objective is None:
+            objective = "predictive" if many else "bound"
+        return replace(self, separate_kernels=separate, objective=objective)
 
     def caution(self, hidden_widths: Sequence[int]) -> str | None:
         """A warning for the paper's family, which is badly conditioned in narrow layers."""
@@ -225,8 +222,9 @@ class SoD(parameters.Parameters, Inference):
         p_s, p_b = model.likelihood.at(batch.X_s, batch.X_b, draws, batch.precision_b)
         last = cast(SubsetLayer, model.layers[-1])
         q_hat = last.label_informed(points, *p_s.sites(batch.y_s))
+        density = p_b.log_mixture_density if self.objective == "predictive" else p_b.expected_log_density
         terms = {
-            "rest": batch.scale * p_b.objective(batch.y_b, q_hat.rest, self.predictive_weight or 0.0),
+            "rest": batch.scale * density(batch.y_b, q_hat.rest),
             "subset": p_s.expected_log_density(batch.y_s, q_hat.subset),
         }
         kl_noise = model.likelihood.kl()

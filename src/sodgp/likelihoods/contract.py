@@ -84,16 +84,8 @@ class RowLikelihood(Protocol):
     ) -> Float[Tensor, "*batch N P"]:
         """Log E p(y_n | f_n) for f_n ~ N(mean, variance), for every row and output."""
 
-    def objective(self, y: Elementwise, f: Marginals, predictive_weight: float = 0.0) -> Float[Tensor, "*replicates"]:
-        """The term of these rows in the objective, summed over rows and outputs.
-
-        With gamma the predictive weight::
-
-            sum_n  (1 - gamma) E[log p(y_n | f_n)]  +  gamma log 1/T sum_t E_t[p(y_n | f_n)]
-
-        With gamma = 0 this is a term of a lower bound; with gamma = 1 it is the log predictive density, by which
-        predictions are scored, and no bound.
-        """
+    def log_mixture_density(self, y: Elementwise, f: Marginals) -> Float[Tensor, "*replicates"]:
+        """Log 1/T sum_t E_t[p(y_n | f_n)], by which predictions are scored, summed over rows and outputs."""
 
     def sites(self, y: Float[Tensor, "*#batch 1 M P"]) -> Sites:
         """The Gaussian sites of the subset's labels y in q_hat; only asked for at the subset's rows."""

@@ -195,14 +195,9 @@ class NoiseRows(ABC):
         """One component for each sample of f."""
         return mean, variance + self.noise_variance(drawn=False)
 
-    def objective(self, y: Elementwise, f: Marginals, predictive_weight: float = 0.0) -> Float[Tensor, "*replicates"]:
-        """As in `RowLikelihood`: a weighted mean of expected and predictive log density."""
-        if not predictive_weight:
-            return self.expected_log_density(y, f)
-        predictive = log_mixture(self.log_predictive_density(y, *f.rows())).sum((-2, -1))
-        if predictive_weight == 1.0:
-            return predictive
-        return torch.lerp(self.expected_log_density(y, f), predictive, predictive_weight)
+    def log_mixture_density(self, y: Elementwise, f: Marginals) -> Float[Tensor, "*replicates"]:
+        """As in `RowLikelihood`."""
+        return log_mixture(self.log_predictive_density(y, *f.rows())).sum((-2, -1))
 
 
 class GaussianRows(NoiseRows):

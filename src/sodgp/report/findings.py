@@ -120,7 +120,7 @@ def _size(report: Report) -> Iterator[Finding]:
 def _less_sure(report: Report) -> str:
     """What to try where intervals are too narrow."""
     predictive = report.about["objective"] == "predictive"
-    first = "Train on the bound (inference__predictive_weight=0)" if predictive else "Train longer"
+    first = "Train on the bound (inference__objective='bound')" if predictive else "Train longer"
     mixture = "several members in a plain mixture (n_members=4, inference__member_spread=1)"
     more = "a larger inference__member_spread" if report.about["members"] > 1 else mixture
     return f"{first}, use {more}, or widen the intervals by what the coverage curve says."

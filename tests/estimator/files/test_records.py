@@ -215,7 +215,7 @@ def test_a_fit_with_many_rows_is_read_again(tmp_path, kind, rows):
     again = DeepGPRegressor.load(tmp_path / "m.sodgp")
     np.testing.assert_array_equal(again.predict(X[:9]), model.predict(X[:9]))
     assert again.inference_ == model.inference_
-    assert again.inference_.predictive_weight == (rows >= 500)
+    assert again.objective_ == ("predictive" if rows >= 500 else "bound")
     again.save(tmp_path / "again.sodgp")
 
 
@@ -349,7 +349,8 @@ def test_newer_version_is_named(folder):
         ("method__coupling", "joint"),
         ("method__coupling", 3.5),
         ("method__separate_kernels", True),
-        ("method__predictive_weight", None),
+        ("method__objective", None),
+        ("method__objective", "posterior"),
         ("likelihood", "known_noise"),
         ("likelihood", "heavy_tailed"),
         ("likelihood", 3),

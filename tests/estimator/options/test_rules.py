@@ -84,7 +84,7 @@ def test_a_combination_that_breaks_a_rule_is_refused_and_each_part_alone_is_not(
         {"n_members": 2, "checkpoint": "folder", "random_state": np.int64(3)},
         {"checkpoint": "folder", "resume": True},
         {"n_layers": 1, "hidden_width": 5},
-        {"knows_noise": True, "inference__predictive_weight": 1.0},
+        {"knows_noise": True, "inference__objective": "predictive"},
         {"likelihood": "heavy_tailed", "inference__separate_kernels": True},
         *({"inference": name} for name in METHODS),
     ],

@@ -180,7 +180,7 @@ def method_of(inference: Any) -> Inference:
     Examples
     --------
     >>> method_of("dsvi")
-    DSVI(learn_inducing_inputs=True, predictive_weight=0.0)
+    DSVI(learn_inducing_inputs=True, objective='bound')
     """
     if not isinstance(inference, str | type) and isinstance(inference, Inference):
         return inference
