@@ -58,7 +58,6 @@ def _changed(members: int = 1, **options: Any) -> Variant:
 _HET = {"noise": "heteroscedastic"}
 _HEAVY = {"noise": "heavy_tailed"}
 _SEPARATE = {"separate_kernels": True}
-_HALF = {"predictive_weight": 0.5}
 _PREDICTIVE = {"predictive_weight": 1.0}
 _LARGE = {"subset_size": 200}
 _DEEP = {"n_layers": 3}
@@ -88,12 +87,8 @@ ABLATION: dict[str, Variant] = {
     ),
     "x5": _changed(members=5),
     "het": _changed(**_HET),
-    "half": _changed(**_HALF),
     "predictive": _changed(**_PREDICTIVE),
-    "het+half": _changed(**_HET, **_HALF),
     "het+predictive": _changed(**_HET, **_PREDICTIVE),
-    "half matern52": _changed(**_HALF, kernel="matern52"),
-    "half 3 layers": _changed(**_HALF, **_DEEP),
     "predictive 3 layers": _changed(**_PREDICTIVE, **_DEEP),
     "predictive 3 layers 2000": _changed(**_PREDICTIVE, **_DEEP, max_iter=2000),
     "predictive 4 layers": _changed(**_PREDICTIVE, n_layers=4),
@@ -113,17 +108,12 @@ ABLATION: dict[str, Variant] = {
     "separate+predictive M=50 3 layers 240": _changed(**_BEST, subset_size=50, max_iter=240),
     "separate+predictive M=50 3 layers B=200 480": _changed(**_BEST, subset_size=50, batch_size=200, max_iter=480),
     "separate+predictive M=200 3 layers B=500 4000": _changed(**_BEST, **_LARGE, batch_size=500, max_iter=4000),
-    "separate+half M=200 3 layers 3000": _changed(**{**_BEST, **_HALF}, **_LARGE, max_iter=3000),
     "separate+predictive M=200 3 layers 3000 T=5": _changed(**_BEST, **_LARGE, max_iter=3000, n_samples=5),
     "separate+predictive M=200 3 layers 3000 T=3": _changed(**_BEST, **_LARGE, max_iter=3000, n_samples=3),
     "separate+predictive M=200 3 layers 3000 T=1": _changed(**_BEST, **_LARGE, max_iter=3000, n_samples=1),
-    "half M=200": _changed(**_HALF, **_LARGE),
-    "het+half M=200": _changed(**_HET, **_HALF, **_LARGE),
     "het+predictive M=200": _changed(**_HET, **_PREDICTIVE, **_LARGE),
     "predictive M=200 3 layers": _changed(**_PREDICTIVE, **_LARGE, **_DEEP),
     "predictive M=200 3 layers 3000": _changed(**_PREDICTIVE, **_LARGE, **_DEEP, max_iter=3000),
-    "half M=200 x5": _changed(members=5, **_HALF, **_LARGE),
-    "het+half M=200 x5": _changed(members=5, **_HET, **_HALF, **_LARGE),
 }
 
 # The estimator as it is; the last shows what its objective is worth, with the plain mixture, as it was run.
