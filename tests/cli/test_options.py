@@ -19,6 +19,7 @@ from sodgp.cli.options import FLAG, INFERENCES, KERNELS, LIKELIHOODS, NO_FLAG, O
 from sodgp.errors import ConfigurationError
 from sodgp.estimator.options.fields import EFFORTS, METHODS
 from sodgp.estimator.options.fields import LIKELIHOODS as LIBRARY_LIKELIHOODS
+from sodgp.inference.sod import OBJECTIVES
 from sodgp.kernels.make import KERNEL_NAMES
 from sodgp.linalg.cholesky import Jitter
 from sodgp.selectors import SELECTORS
@@ -64,9 +65,11 @@ def test_choices_are_those_of_the_library():
     assert tuple(LIBRARY_LIKELIHOODS) == LIKELIHOODS
     assert set(KERNELS) == set(KERNEL_NAMES)
     assert set(SUBSETS) == set(SELECTORS)
+    assert OPTIONS["objective"].choices == OBJECTIVES
     for name, option in OPTIONS.items():
         if option.choices:
-            assert default(name) in option.choices
+            value = default(name)
+            assert value in option.choices or (name, value) == ("objective", None)  # None: the rows decide
 
 
 @pytest.mark.parametrize("name", OPTIONS)
