@@ -106,8 +106,9 @@ class DeepGPRegressor(FittedAttributes, MultiOutputMixin, RegressorMixin, Nested
         ``"auto"`` is CUDA where there is a device, else the CPU.
     random_state : int, RandomState or None, default=None
         Fixes all random numbers of training and prediction.
-    verbose : int, default=0
-        1 shows a progress bar.
+    verbose : "auto", bool or int, default="auto"
+        A progress bar with the time left: with "auto" in terminals and notebooks, for fits of more than about three
+        seconds, removed at the end; with True or 1 always (in a log a line every ten seconds); with False or 0 never.
 
     Attributes
     ----------
@@ -168,7 +169,7 @@ class DeepGPRegressor(FittedAttributes, MultiOutputMixin, RegressorMixin, Nested
         dtype: str = "float64",
         device: str = "auto",
         random_state: int | np.random.RandomState | None = None,
-        verbose: int = 0,
+        verbose: int | str = "auto",
     ) -> None:
         self.inference = inference
         self.likelihood = likelihood
