@@ -299,17 +299,17 @@ def test_progress_in_a_log_is_plain_lines(capsys, monkeypatch):
 
 
 def test_progress_in_a_terminal_is_a_bar(monkeypatch):
-    monkeypatch.setenv("TTY_COMPATIBLE", "1")
-    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.delenv("CI", raising=False)
     monkeypatch.setenv("TERM", "xterm")
     screen = io.StringIO()
+    monkeypatch.setattr(screen, "isatty", lambda: True)
     monkeypatch.setattr(sys, "stderr", screen)
     with terminal.progress(20, "fits") as begin:
         begin("one")(TrainingState(20, 20, -1.25, {}, 0.0, 0.1, None))
     assert "one" in screen.getvalue()
     assert "100%" in screen.getvalue()
     assert "bound -1.2" in screen.getvalue()
-    assert "\x1b[" in screen.getvalue()
+    assert "\r" in screen.getvalue()
 
 
 def program(*arguments, **environment):

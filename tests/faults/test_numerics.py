@@ -205,4 +205,4 @@ def test_every_callback_is_asked_even_after_one_has_said_stop():
 
 def test_the_progress_bar_ends_with_the_last_iteration(capsys):
     make(verbose=1).fit(X, Y)
-    assert "60/60" in capsys.readouterr().out
+    assert "60/60" in capsys.readouterr().err

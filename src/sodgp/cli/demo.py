@@ -97,6 +97,7 @@ def fit_all(tasks: Sequence[Task], seed: int) -> list[Outcome]:
                     subset_size=task.subset_size,
                     random_state=seed,
                     callbacks=[callback],
+                    verbose=False,
                 )
                 began = time.perf_counter()
                 with only_whole([model]):

@@ -162,10 +162,10 @@ def fit(
     X, y = training_data(Path(said["data"]), said["target"], said.get("drop"))
     began = time.perf_counter()
     with progress(steps, "training", shown=shown) as begin:
-        model.set_params(callbacks=[begin("training"), *_early_stopping(model, said.get("patience"))])
+        model.set_params(callbacks=[begin("training"), *_early_stopping(model, said.get("patience"))], verbose=False)
         model.fit(X, y.iloc[:, 0] if y.shape[1] == 1 else y, resume=resume)
     seconds = time.perf_counter() - began
-    model.set_params(callbacks=None)
+    model.set_params(callbacks=None, verbose="auto")
     model.save(said["out"])
     if as_json:
         _print_json({**describe(model), "wall_seconds": seconds, "saved_to": said["out"]})

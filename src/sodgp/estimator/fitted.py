@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TypeVar, cast
+from typing import TYPE_CHECKING, TypeVar, cast
 
 import numpy as np
-from numpy.typing import NDArray
-from sklearn.preprocessing import StandardScaler
-from torch import Tensor
 
-from sodgp.inference.contract import Inference
-from sodgp.inference.diagnostics import SamplerDiagnostics
-from sodgp.likelihoods.contract import LikelihoodOptions
-from sodgp.model.deep_gp import DeepGP
-from sodgp.training.history import History
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+    from sklearn.preprocessing import StandardScaler
+    from torch import Tensor
+
+    from sodgp.inference.contract import Inference
+    from sodgp.inference.diagnostics import SamplerDiagnostics
+    from sodgp.likelihoods.contract import LikelihoodOptions
+    from sodgp.model.deep_gp import DeepGP
+    from sodgp.training.history import History
 
 __all__ = ["Columns", "Fitted", "FittedAttributes"]
 

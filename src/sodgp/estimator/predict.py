@@ -9,14 +9,17 @@ import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache, partial
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
+from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
 from sodgp.errors import InputError, NumericalError
 from sodgp.estimator.fitted import Fitted
 from sodgp.estimator.memory_budget import chunk_rows, halving
+from sodgp.estimator.options.fields import method_of
 from sodgp.estimator.pooling import pooled_covariance, pooled_draws, pooled_mean, pooled_mixture, pooled_std
 from sodgp.inference.contract import Predictor
 from sodgp.linalg.draws import FreshDraws, SharedDraws
@@ -24,10 +27,14 @@ from sodgp.predictive.mixture import GaussianMixture
 from sodgp.predictive.outliers import OUTLIER_SCALE, widening
 from sodgp.system import memory
 from sodgp.system.running import cpu_threads
-from sodgp.system.validation import FloatArray, seed_from
+from sodgp.system.validation import FloatArray, check_integer, check_predict_data, seed_from
+
+if TYPE_CHECKING:
+    from sodgp.estimator.regressor import DeepGPRegressor
 
 __all__ = [
     "PredictionOptions",
+    "asked",
     "check_room",
     "hidden_rows",
     "predict_covariance",
@@ -51,6 +58,18 @@ class PredictionOptions:
     outlier_probability: float = 0.0
     n_threads: int | None = 1
     spread: float = 1.0
+
+
+def asked(estimator: DeepGPRegressor, X: Any) -> tuple[FloatArray, PredictionOptions]:
+    """Rows to predict at, checked, and the present options of predictions."""
+    check_is_fitted(estimator)
+    options = PredictionOptions(
+        n_samples=check_integer("n_predict_samples", estimator.n_predict_samples, minimum=1),
+        outlier_probability=estimator.outlier_probability_,
+        n_threads=estimator.n_threads,
+        spread=method_of(estimator.inference).usual_spread(estimator.n_members_),
+    )
+    return check_predict_data(estimator, X), options
 
 
 def predict_mean(fitted: Fitted, X: FloatArray, options: PredictionOptions) -> FloatArray:

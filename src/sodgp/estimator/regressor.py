@@ -1,36 +1,32 @@
-"""The scikit-learn estimator: options, fitting, predictions in original units, files."""
+"""The scikit-learn estimator: options, fitting, predictions in original units, files.
+
+The modules that work with PyTorch are imported where a method needs them: PyTorch takes longer to import than the rest.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
-import numpy as np
 from sklearn.base import MultiOutputMixin, RegressorMixin
-from sklearn.utils.validation import check_is_fitted
 
 from sodgp.errors import InputError
 from sodgp.estimator.fitted import FittedAttributes
-from sodgp.estimator.many import fit_replicates
-from sodgp.estimator.options.fields import Checkpoint, Tuning, likelihood_of, method_of
 from sodgp.estimator.options.nested import NestedParameters, copy_of
-from sodgp.estimator.predict import (
-    PredictionOptions,
-    predict_covariance,
-    predict_distribution,
-    predict_mean,
-    predict_std,
-    sample_functions,
-)
-from sodgp.inference.contract import Inference
-from sodgp.kernels.make import KernelSpec
-from sodgp.likelihoods.contract import LikelihoodOptions
-from sodgp.predictive.mixture import GaussianMixture
-from sodgp.selectors import Selector
-from sodgp.selectors.auto import Auto
-from sodgp.system.files import StrPath
-from sodgp.system.validation import FloatArray, check_integer, check_predict_data, seed_from
-from sodgp.training.history import Callback
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from sodgp.estimator.options.fields import Checkpoint, Tuning
+    from sodgp.inference.contract import Inference
+    from sodgp.kernels.make import KernelSpec
+    from sodgp.likelihoods.contract import LikelihoodOptions
+    from sodgp.predictive.mixture import GaussianMixture
+    from sodgp.selectors import Selector
+    from sodgp.selectors.auto import Auto
+    from sodgp.system.files import StrPath
+    from sodgp.system.validation import FloatArray
+    from sodgp.training.history import Callback
 
 __all__ = ["DeepGPRegressor"]
 
@@ -110,8 +106,9 @@ class DeepGPRegressor(FittedAttributes, MultiOutputMixin, RegressorMixin, Nested
         ``"auto"`` is CUDA where there is a device, else the CPU.
     random_state : int, RandomState or None, default=None
         Fixes all random numbers of training and prediction.
-    verbose : int, default=0
-        1 shows a progress bar.
+    verbose : "auto", bool or int, default="auto"
+        A progress bar with the time left: with "auto" in terminals and notebooks, for fits of more than about three
+        seconds, removed at the end; with True or 1 always (in a log a line every ten seconds); with False or 0 never.
 
     Attributes
     ----------
@@ -172,7 +169,7 @@ class DeepGPRegressor(FittedAttributes, MultiOutputMixin, RegressorMixin, Nested
         dtype: str = "float64",
         device: str = "auto",
         random_state: int | np.random.RandomState | None = None,
-        verbose: int = 0,
+        verbose: int | str = "auto",
     ) -> None:
         self.inference = inference
         self.likelihood = likelihood
@@ -240,6 +237,8 @@ class DeepGPRegressor(FittedAttributes, MultiOutputMixin, RegressorMixin, Nested
         >>> DeepGPRegressor(n_layers=1, max_iter=5).fit([[0.0], [1.0], [2.0]], [0.0, 1.0, 0.0]).n_iter_
         5
         """
+        from sodgp.estimator.many import fit_replicates
+
         fit_replicates([self], [(X, y, noise_variance)], resume=resume)
         return self
 
@@ -270,7 +269,9 @@ class DeepGPRegressor(FittedAttributes, MultiOutputMixin, RegressorMixin, Nested
         """
         if return_std and return_cov:
             raise InputError("ask for return_std or return_cov, not for both: cov has the variances on its diagonal.")
-        rows, options = self._asked(X)
+        from sodgp.estimator.predict import asked, predict_covariance, predict_mean, predict_std
+
+        rows, options = asked(self, X)
         if return_cov:
             return predict_covariance(self.fitted_, rows, options)
         return (predict_std if return_std else predict_mean)(self.fitted_, rows, options)
@@ -296,7 +297,9 @@ class DeepGPRegressor(FittedAttributes, MultiOutputMixin, RegressorMixin, Nested
         >>> model.predict_distribution(X[:4])  # one layer: nothing is sampled, one component
         GaussianMixture(n_components=1, n_rows=4, n_outputs=1)
         """
-        rows, options = self._asked(X)
+        from sodgp.estimator.predict import asked, predict_distribution
+
+        rows, options = asked(self, X)
         return predict_distribution(self.fitted_, rows, options, latent=latent)
 
     def sample_y(self, X: Any, n_samples: int = 1, random_state: Any = 0, *, latent: bool = False) -> FloatArray:
@@ -322,7 +325,10 @@ class DeepGPRegressor(FittedAttributes, MultiOutputMixin, RegressorMixin, Nested
         >>> model.sample_y(X[:4], n_samples=3, latent=True).shape
         (4, 3)
         """
-        rows, options = self._asked(X)
+        from sodgp.estimator.predict import asked, sample_functions
+        from sodgp.system.validation import check_integer, seed_from
+
+        rows, options = asked(self, X)
         count = check_integer("n_samples", n_samples, minimum=1)
         return sample_functions(self.fitted_, rows, options, count, seed_from(random_state), latent=latent)
 
@@ -339,6 +345,8 @@ class DeepGPRegressor(FittedAttributes, MultiOutputMixin, RegressorMixin, Nested
     @property
     def outlier_probability_(self) -> float:
         """Probability that predictions give to observations unlike those that were seen."""
+        from sodgp.estimator.options.fields import likelihood_of
+
         options = likelihood_of(self.likelihood).get_params()
         return self.fitted_.outlier_probability(options.get("outlier_probability"))
 
@@ -385,14 +393,3 @@ class DeepGPRegressor(FittedAttributes, MultiOutputMixin, RegressorMixin, Nested
         from sodgp.estimator.files.records import load
 
         return load(cls, path)
-
-    def _asked(self, X: Any) -> tuple[FloatArray, PredictionOptions]:
-        """Rows to predict at, checked, and the present options of predictions."""
-        check_is_fitted(self)
-        options = PredictionOptions(
-            n_samples=check_integer("n_predict_samples", self.n_predict_samples, minimum=1),
-            outlier_probability=self.outlier_probability_,
-            n_threads=self.n_threads,
-            spread=method_of(self.inference).usual_spread(self.n_members_),
-        )
-        return check_predict_data(self, X), options

@@ -213,7 +213,7 @@ def cross_validated(
         left_open = [name for name, value in asked.get_params().items() if value is None]
         decided = {name: value for name, value in model.inference_.get_params().items() if name in left_open}
         member = copy_of(model, callbacks=callbacks, checkpoint=None, warm_start=False, n_members=model.n_members_)
-        member.set_params(inference=asked.set_params(**decided))
+        member.set_params(inference=asked.set_params(**decided), verbose=model.verbose if begin is None else False)
         with only_whole([member]):
             member.fit(take(X, train), truth[train, 0] if model.fitted_.columns.y_is_vector else truth[train])
         steps.append(int(member.n_iter_))

@@ -1,16 +1,16 @@
-"""Messages on stderr, and progress as a bar in a terminal or as plain lines in a log."""
+"""Messages on stderr, and progress: a bar in a terminal or notebook, plain lines in a log."""
 
 from __future__ import annotations
 
+import os
+import shutil
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
-from typing import TYPE_CHECKING, Protocol, TextIO
-
-if TYPE_CHECKING:
-    from rich.console import Console
-    from rich.progress import Progress
+from contextlib import contextmanager, suppress
+from multiprocessing import current_process
+from typing import Protocol, TextIO
 
 
 class Progressing(Protocol):
@@ -24,11 +24,20 @@ class Progressing(Protocol):
     def bound(self) -> float:
         """Sum of the terms at that step."""
 
+    @property
+    def seconds(self) -> float:
+        """How long these steps took."""
+
 
 Advance = Callable[[Progressing], None]
 
 LOG_SECONDS = 10.0
 """Between two lines in a log."""
+
+WORTH_SECONDS = 3.0
+"""A wait that deserves a bar, or the first line in a log."""
+
+_STEPS_BETWEEN_CALLS = 50
 
 
 def say(message: object) -> None:
@@ -62,91 +71,90 @@ def duration(seconds: float) -> str:
     return f"{minutes} min" if minutes < 100 else f"{minutes // 60} h {minutes % 60} min"
 
 
-@contextmanager
-def progress(total: int, label: str, *, shown: bool = True) -> Iterator[Callable[[str], Advance]]:
-    """Progress on stderr over one or more fits: a bar in a terminal; elsewhere a plain line every ten seconds.
-
-    `total` sums the iterations of all fits; the label stands in front of the bar until the first fit begins. Yields a
-    function to call with the label of each fit; it returns a callback for `DeepGPRegressor(callbacks=[...])`.
-    """
-    from rich.console import Console
-
-    console = Console(stderr=True)
-    in_terminal = console.is_terminal and not console.is_dumb_terminal
-    # No bar at all in a log, where even a disabled one prints a line.
-    bar = _bar("{task.percentage:>3.0f}%", console) if shown and in_terminal else None
-    log = _Log(total) if shown and not in_terminal else None
-    task = bar.add_task(label, total=total, bound="") if bar is not None else None
-    done = 0
-
-    def begin(name: str) -> Advance:
-        nonlocal done
-        offset, done = done, done
-        if bar is not None and task is not None:
-            bar.update(task, description=name, bound="")
-
-        def advance(state: Progressing) -> None:
-            nonlocal done
-            done = offset + state.iteration
-            if bar is not None and task is not None:
-                bar.update(task, completed=done, bound=f"bound {state.bound:.1f}")
-            if log is not None:
-                log.advance(name, done, state.bound)
-
-        return advance
-
-    with bar or nullcontext():
-        yield begin
-
-
-def _bar(count: str, console: Console | None = None) -> Progress:
-    """A bar with a count of the steps, the time left and the bound."""
-    # Imported here: programs that show nothing need no rich.
-    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
-
-    return Progress(
-        TextColumn("{task.description}", markup=False),
-        BarColumn(),
-        TextColumn(count),
-        TimeRemainingColumn(),
-        TextColumn("{task.fields[bound]}", markup=False),
-        console=console,
-    )
-
-
-class _Log:
-    """Lines without control characters, at most one every `LOG_SECONDS`."""
-
-    def __init__(self, total: int) -> None:
-        self._total = total
-        self._began = self._last = time.monotonic()
-
-    def advance(self, name: str, done: int, bound: float) -> None:
-        now = time.monotonic()
-        if now - self._last < LOG_SECONDS or done >= self._total:
-            return
-        self._last = now
-        left = (now - self._began) * (self._total - done) / done
-        say(f"{name}: {100 * done / self._total:.0f} %, bound {bound:.1f}, about {duration(left)} left")
+def is_watched() -> bool:
+    """Whether somebody sees stderr change, in a terminal or a notebook; nobody does in CI, workers and threads."""
+    is_main = current_process().name == "MainProcess" and threading.current_thread() is threading.main_thread()
+    if not is_main or "CI" in os.environ:
+        return False
+    shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
+    is_terminal = getattr(sys.stderr, "isatty", lambda: False)() and os.environ.get("TERM") != "dumb"
+    return is_terminal or hasattr(shell, "kernel")
 
 
 class ProgressBar:
-    """A callback that shows iterations, time left and the bound, with a label in front of the bar."""
+    """A callback that shows steps, time left and the bound: as a bar where it `is_watched`, else as lines in a log.
 
-    def __init__(self, max_iter: int, label: str = "training") -> None:
-        self._max_iter, self._label = max_iter, label
-        self._bar: Progress | None = None
+    `total` counts the steps of all fits; each but the first is announced with `begin`. A bar with `auto` appears only
+    when there is still a while to wait, and is removed at the end.
+    """
+
+    def __init__(self, total: int, label: str = "training", *, auto: bool = False) -> None:
+        self._total, self._label, self._auto = total, label, auto
+        self._before = self._done = self._width = 0
+        self._text, self._is_shown, self._last = "", False, time.monotonic()
+        self.is_live = is_watched()
+
+    def begin(self, label: str) -> Advance:
+        """Begin a fit; the callback for it, which leaves the bar open for the next one."""
+        self._label, self._before = label, self._done
+        return self.__call__
 
     def __call__(self, state: Progressing) -> None:
         """Show the state of training."""
-        if self._bar is None:
-            self._bar = _bar("{task.completed}/{task.total}")
-            self._bar.add_task(self._label, total=self._max_iter, bound="")
-            self._bar.start()
-        self._bar.update(self._bar.task_ids[0], completed=state.iteration, bound=f"bound {state.bound:.1f}")
+        self._done = self._before + state.iteration
+        each = state.seconds / state.iteration
+        left = each * (self._total - self._done)
+        # The first step takes longer than the others: it only speaks for those until the next call.
+        is_long = (min(left, each * _STEPS_BETWEEN_CALLS) if state.iteration == 1 else left) >= WORTH_SECONDS
+        percent, done = f"{100 * self._done / self._total:.0f}", "#" * (20 * self._done // self._total)
+        count = f"{percent}%, {self._done}/{self._total}"
+        self._text = f"{self._label} [{done:.<20}] {count}, {duration(left)} left, bound {state.bound:.1f}"
+        now = time.monotonic()
+        if self.is_live:
+            if self._is_shown or is_long or not self._auto:
+                self.show()
+        elif self._done < self._total and (now - self._last >= LOG_SECONDS or (is_long and not self._is_shown)):
+            self._last, self._is_shown = now, True
+            say(f"{self._label}: {percent} %, bound {state.bound:.1f}, about {duration(left)} left")
+
+    def show(self) -> None:
+        """Draw the bar, or its label while no fit has begun."""
+        line = (self._text or self._label)[: shutil.get_terminal_size().columns - 1]
+        # What others print next begins at the left.
+        _write(f"\r{line.ljust(self._width)}\r")
+        self._width, self._is_shown = len(line), True
 
     def close(self) -> None:
-        """Stop updating the bar and release the terminal."""
-        if self._bar is not None:
-            self._bar.stop()
-            self._bar = None
+        """Leave the bar as it is, or with `auto` remove it."""
+        if self.is_live and self._is_shown:
+            _write(f"\r{' ' * self._width}\r" if self._auto else "\n")
+        elif self._text and not self.is_live:
+            say(self._text)
+        self._text, self._width, self._is_shown = "", 0, False
+
+
+def _write(text: str) -> None:
+    # A terminal that has gone is no reason to end a fit.
+    with suppress(OSError, ValueError):
+        sys.stderr.write(text)
+        sys.stderr.flush()
+
+
+@contextmanager
+def progress(total: int, label: str, *, shown: bool = True) -> Iterator[Callable[[str], Advance]]:
+    """Progress on stderr over one or more fits: a bar where somebody sees it; elsewhere a line every ten seconds.
+
+    `total` sums the iterations of all fits; the label stands alone until the first fit begins. Yields a function to
+    call with the label of each fit; it returns a callback for `DeepGPRegressor(callbacks=[...])`.
+    """
+    bar = ProgressBar(total, label)
+    if not shown:
+        yield lambda name: lambda state: None
+    elif bar.is_live:
+        bar.show()
+        try:
+            yield bar.begin
+        finally:
+            bar.close()
+    else:
+        yield bar.begin

@@ -6,6 +6,7 @@ import math
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from inspect import unwrap
 from types import FunctionType, MethodType
 from typing import Protocol
 
@@ -180,6 +181,11 @@ class GuardedAdam(torch.optim.Adam):
     itself, also in a recording, and counted in `refused` until the training loop looks.
     """
 
+    # Without the wrappers that import PyTorch's compiler, which takes as long as the first hundred steps.
+    add_param_group = unwrap(torch.optim.Adam.add_param_group)
+    zero_grad = unwrap(torch.optim.Adam.zero_grad)
+    _plain_step = torch.no_grad()(unwrap(torch.optim.Adam.step))
+
     def __init__(self, parameters: Sequence[nn.Parameter], lr: float | Tensor, *, capturable: bool = False) -> None:
         super().__init__(parameters, lr=lr, fused=True, capturable=capturable)
         device = parameters[0].device if parameters else torch.device("cpu")
@@ -194,7 +200,7 @@ class GuardedAdam(torch.optim.Adam):
         gradients = [p.grad for group in self.param_groups for p in group["params"] if p.grad is not None]
         if gradients:
             self._guard(nn.utils.get_total_norm(gradients))
-        super().step(closure)
+        self._plain_step(closure)
 
     def _guard(self, norm: Tensor) -> None:
         if not self.waits:

@@ -97,9 +97,19 @@ def test_verbose_adds_a_progress_bar_behind_the_users_callbacks():
         return None
 
     assert configuration(callbacks=[watch]).callbacks == [watch]
-    with_bar = configuration(callbacks=[watch], verbose=1).callbacks
-    assert len(with_bar) == 2
-    assert with_bar[0] is watch
+    for verbose in (1, True, 2):
+        with_bar = configuration(callbacks=[watch], verbose=verbose).callbacks
+        assert len(with_bar) == 2
+        assert with_bar[0] is watch
+
+
+def test_a_bar_is_automatic_where_somebody_watches(monkeypatch):
+    assert configuration().callbacks == []
+    monkeypatch.setattr("sodgp.estimator.options.fields.is_watched", lambda: True)
+    assert len(configuration().callbacks) == 1
+    assert [configuration(verbose=quiet).callbacks for quiet in (0, False)] == [[], []]
+    with pytest.raises(ConfigurationError, match=r"verbose \(unless it is 'auto'\) must be an integer"):
+        configuration(verbose="loud")
 
 
 def test_dtype_and_initial_values():

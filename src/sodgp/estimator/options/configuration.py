@@ -23,6 +23,7 @@ from sodgp.estimator.options.fields import (
     checkpoint_of,
     likelihood_of,
     method_of,
+    progress_of,
     tuning_of,
 )
 from sodgp.estimator.options.rules import Combination, check_rules
@@ -33,7 +34,6 @@ from sodgp.linalg.cholesky import Jitter
 from sodgp.model.architecture import Initialization
 from sodgp.selectors import Selector, get_selector
 from sodgp.selectors.auto import Auto, AutoSize
-from sodgp.system.progress import ProgressBar
 from sodgp.system.validation import check_choice, check_flag, check_integer, check_positive, resolve_device
 from sodgp.training.history import Callback
 
@@ -116,8 +116,6 @@ class Configuration:
             check_choice("kernel", e.kernel, KERNEL_NAMES)
         dtype, effort = _DTYPES[e.dtype], EFFORTS[e.effort]
         max_iter = effort.max_iter if e.max_iter is None else check_integer("max_iter", e.max_iter, minimum=1)
-        if not isinstance(e.verbose, bool | np.bool_):
-            check_integer("verbose", e.verbose, minimum=0)
         config = cls(
             method=method,
             likelihood=likelihood,
@@ -140,7 +138,7 @@ class Configuration:
             n_threads=None if e.n_threads is None else check_integer("n_threads", e.n_threads, minimum=1),
             device=resolve_device(e.device),
             n_members=_n_members(e, method, effort),
-            callbacks=[*callbacks, ProgressBar(max_iter)] if e.verbose else callbacks,
+            callbacks=[*callbacks, *progress_of(e.verbose, max_iter)],
             checkpoint=checkpoint,
             initialization=tuning.initialization or Initialization(),
             jitter=tuning.jitter_of(dtype),

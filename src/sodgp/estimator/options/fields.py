@@ -12,6 +12,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
+import numpy as np
 import torch
 from sklearn.utils import check_random_state
 
@@ -27,6 +28,7 @@ from sodgp.linalg.cholesky import DEFAULT_JITTER, Jitter
 from sodgp.model.architecture import Initialization
 from sodgp.selectors.auto import Auto
 from sodgp.system.parameters import Parameters
+from sodgp.system.progress import ProgressBar, is_watched
 from sodgp.system.validation import check_choice, check_flag, check_integer, check_positive
 from sodgp.training.checkpoint.folder import Cadence
 from sodgp.training.history import Callback
@@ -266,6 +268,15 @@ def checked_callbacks(callbacks: Any) -> list[Callback]:
         if not callable(callback):
             raise ConfigurationError(f"callbacks must be functions of a TrainingState, not {callback!r}.")
     return list(callbacks or [])
+
+
+def progress_of(verbose: Any, total: int) -> list[ProgressBar]:
+    """The progress bar of a fit with `total` steps, where it is wanted."""
+    if isinstance(verbose, str) and verbose == "auto":
+        return [ProgressBar(total, auto=True)] if is_watched() else []
+    if not isinstance(verbose, bool | np.bool_):
+        check_integer("verbose (unless it is 'auto')", verbose, minimum=0)
+    return [ProgressBar(total)] if verbose else []
 
 
 def checked_fraction(fraction: Any) -> float | None:

@@ -7,7 +7,6 @@ from typing import Any, Self, TypeVar
 from sklearn.base import BaseEstimator
 
 from sodgp.errors import ConfigurationError
-from sodgp.estimator.options.fields import OBJECTS
 
 E = TypeVar("E", bound=BaseEstimator)
 
@@ -26,6 +25,8 @@ class NestedParameters(BaseEstimator):
         """
         params: dict[str, Any] = super().get_params(deep=deep)
         if deep:
+            from sodgp.estimator.options.fields import OBJECTS  # with PyTorch, for which an import must not wait
+
             for name, object_of in OBJECTS.items():
                 try:
                     inner = object_of(params[name])
@@ -49,6 +50,8 @@ class NestedParameters(BaseEstimator):
         >>> DeepGPRegressor().set_params(inference__coupling="joint", max_iter=10).inference.coupling
         'joint'
         """
+        from sodgp.estimator.options.fields import OBJECTS
+
         plain: dict[str, Any] = {}
         inside: dict[str, dict[str, Any]] = {}
         for key, value in params.items():
