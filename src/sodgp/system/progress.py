@@ -6,6 +6,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, TextIO
 
 if TYPE_CHECKING:
@@ -25,7 +26,41 @@ class Progressing(Protocol):
         """Sum of the terms at that step."""
 
 
-Advance = Callable[[Progressing], None]
+@dataclass
+class Ended:
+    """A fit in another process that is over."""
+
+    iteration: int
+    bound: float
+
+
+class Bar:
+    """A callback that shows the progress of one or more models, in this process or when those of others are over.
+
+    Attributes
+    ----------
+    models : int
+        Models that train in one program.
+    """
+
+    models = 1
+    _offset = _done = 0
+
+    def open(self) -> None:
+        """Go on where the model before ended."""
+        self._offset = self._done
+
+    def __call__(self, state: Progressing) -> None:
+        """Show the state of training."""
+        self._done = self._offset + self.models * state.iteration
+        self.show(self._done, state.bound)
+
+    def show(self, done: int, bound: float) -> None:
+        """Show the steps of all models so far, and a bound."""
+
+    def close(self) -> None:
+        """Stop showing."""
+
 
 LOG_SECONDS = 10.0
 """Between two lines in a log."""
@@ -63,7 +98,7 @@ def duration(seconds: float) -> str:
 
 
 @contextmanager
-def progress(total: int, label: str, *, shown: bool = True) -> Iterator[Callable[[str], Advance]]:
+def progress(total: int, label: str, *, shown: bool = True) -> Iterator[Callable[[str], Bar]]:
     """Progress on stderr over one or more fits: a bar in a terminal; elsewhere a plain line every ten seconds.
 
     `total` sums the iterations of all fits; the label stands in front of the bar until the first fit begins. Yields a
@@ -77,23 +112,25 @@ def progress(total: int, label: str, *, shown: bool = True) -> Iterator[Callable
     bar = _bar("{task.percentage:>3.0f}%", console) if shown and in_terminal else None
     log = _Log(total) if shown and not in_terminal else None
     task = bar.add_task(label, total=total, bound="") if bar is not None else None
-    done = 0
+    before = Bar()
 
-    def begin(name: str) -> Advance:
-        nonlocal done
-        offset, done = done, done
+    class Advance(Bar):
+        def __init__(self, name: str) -> None:
+            self._name, self._offset = name, before._done
+            self._done = self._offset
+
+        def show(self, done: int, bound: float) -> None:
+            if bar is not None and task is not None:
+                bar.update(task, completed=done, bound=f"bound {bound:.1f}")
+            if log is not None:
+                log.advance(self._name, done, bound)
+
+    def begin(name: str) -> Bar:
+        nonlocal before
         if bar is not None and task is not None:
             bar.update(task, description=name, bound="")
-
-        def advance(state: Progressing) -> None:
-            nonlocal done
-            done = offset + state.iteration
-            if bar is not None and task is not None:
-                bar.update(task, completed=done, bound=f"bound {state.bound:.1f}")
-            if log is not None:
-                log.advance(name, done, state.bound)
-
-        return advance
+        before = Advance(name)
+        return before
 
     with bar or nullcontext():
         yield begin
@@ -130,20 +167,20 @@ class _Log:
         say(f"{name}: {100 * done / self._total:.0f} %, bound {bound:.1f}, about {duration(left)} left")
 
 
-class ProgressBar:
+class ProgressBar(Bar):
     """A callback that shows iterations, time left and the bound, with a label in front of the bar."""
 
-    def __init__(self, max_iter: int, label: str = "training") -> None:
-        self._max_iter, self._label = max_iter, label
+    def __init__(self, total: int, label: str = "training") -> None:
+        self._total, self._label = total, label
         self._bar: Progress | None = None
 
-    def __call__(self, state: Progressing) -> None:
-        """Show the state of training."""
+    def show(self, done: int, bound: float) -> None:
+        """Show the steps of all models so far, and a bound."""
         if self._bar is None:
             self._bar = _bar("{task.completed}/{task.total}")
-            self._bar.add_task(self._label, total=self._max_iter, bound="")
+            self._bar.add_task(self._label, total=self._total, bound="")
             self._bar.start()
-        self._bar.update(self._bar.task_ids[0], completed=state.iteration, bound=f"bound {state.bound:.1f}")
+        self._bar.update(self._bar.task_ids[0], completed=done, bound=f"bound {bound:.1f}")
 
     def close(self) -> None:
         """Stop updating the bar and release the terminal."""
