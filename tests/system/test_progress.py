@@ -5,7 +5,7 @@ import sys
 import warnings
 from types import SimpleNamespace
 
-from sodgp.system.progress import ProgressBar, duration, say, show_warning
+from sodgp.system.progress import Bar, Ended, ProgressBar, duration, say, show_warning
 
 
 def test_durations_are_for_people():
@@ -40,3 +40,16 @@ def test_the_bar_of_a_fit_shows_steps_and_bound(monkeypatch):
     assert "training" in screen.getvalue()
     assert "20/20" in screen.getvalue()
     assert "bound -1.2" in screen.getvalue()
+
+
+def test_bars_count_the_steps_of_many_models():
+    bar = Bar()
+    shown = []
+    bar.show = lambda done, bound: shown.append(done)
+    bar(Ended(5, 0.0))
+    bar.open()
+    bar(Ended(7, 0.0))
+    bar.models = 3
+    bar.open()
+    bar(Ended(2, 0.0))
+    assert shown == [5, 12, 18]
