@@ -24,6 +24,7 @@ __all__ = [
     "SodgpError",
     "SodgpWarning",
     "SubsetSizeWarning",
+    "WorkerError",
 ]
 
 
@@ -174,6 +175,16 @@ class ResourceError(SodgpError, MemoryError):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return partial(type(self), needed=self.needed, available=self.available), self.args, vars(self)
+
+
+class WorkerError(SodgpError, RuntimeError):
+    """A process that trained a model died.
+
+    Examples
+    --------
+    >>> print(WorkerError("a process that trained a model died."))
+    a process that trained a model died.
+    """
 
 
 class ModelFileError(SodgpError, ValueError):

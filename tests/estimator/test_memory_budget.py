@@ -130,9 +130,10 @@ def test_training_that_does_not_fit_is_refused_with_numbers_and_leaves_an_earlie
 
 
 def test_all_members_are_counted(monkeypatch):
+    monkeypatch.setattr("sodgp.estimator.one_by_one._ALONE", np.inf)  # one program, as on a GPU
     monkeypatch.setattr(memory, "available_memory", lambda device=None: 40 * 10**6)
     make().fit(X, Y)
-    with pytest.raises(ResourceError, match="training 50 models in one program"):
+    with pytest.raises(ResourceError, match="training 50 models at once"):
         make(n_members=50).fit(X, Y)
 
 

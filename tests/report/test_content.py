@@ -36,6 +36,23 @@ def test_cross_validation_covers_every_row_once():
     assert found.evaluation.scores()["rmse"].value > np.sqrt(np.mean((model.predict(FRAME[:60]) - Y[:60]) ** 2))
 
 
+def test_folds_in_many_processes_have_the_same_bits():
+    model, shown = DeepGPRegressor(max_iter=20, subset_size=15, random_state=0).fit(FRAME[:60], Y[:60]), []
+    one = cross_validated(model, FRAME[:60], Y[:60], 2)
+    two = cross_validated(model, FRAME[:60], Y[:60], 2, n_jobs=2, begin=lambda name: shown.append(name) or shown.append)
+    np.testing.assert_array_equal(two.evaluation.log_prob, one.evaluation.log_prob)
+    np.testing.assert_array_equal(two.importance.mean, one.importance.mean)
+    np.testing.assert_array_equal(two.outside, one.outside)
+    assert [name if isinstance(name, str) else name.iteration for name in shown] == [
+        "fold 1 of 2",
+        20,
+        "fold 2 of 2",
+        20,
+    ]
+    with pytest.raises(ConfigurationError, match="n_jobs must be"):
+        cross_validated(model, FRAME[:60], Y[:60], 2, n_jobs=0)
+
+
 def test_folds_stop_early_as_the_model_did():
     options = {"max_iter": 400, "learning_rate": 1e-9, "subset_size": 15, "n_layers": 1, "random_state": 0}
     stopping = EarlyStopping(patience=100, min_delta=1.0)

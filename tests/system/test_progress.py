@@ -1,6 +1,7 @@
 """Progress in terminals and notebooks; in a log it is tested with the command line."""
 
 import io
+import math
 import sys
 import threading
 import warnings
@@ -11,7 +12,7 @@ import pytest
 
 from sodgp import DeepGPRegressor
 from sodgp.system import progress
-from sodgp.system.progress import ProgressBar, duration, is_watched, say, show_warning
+from sodgp.system.progress import Ended, ProgressBar, duration, is_watched, say, show_warning
 
 
 class Terminal(io.StringIO):
@@ -154,4 +155,19 @@ def test_one_bar_for_a_fit_which_it_does_not_change(monkeypatch, many):
     monkeypatch.setattr(progress, "WORTH_SECONDS", 0.0)
     assert fitted().history_.bound == fitted(verbose=0).history_.bound
     counts = [line.split(",")[1] for line in screen.getvalue().split("\r") if "%" in line]
-    assert counts == [" 1/51", " 50/51", " 51/51"]
+    models = math.prod(many.values())
+    assert counts == [f" {models * steps}/{models * 51}" for steps in (1, 50, 51)]
+
+
+def test_bars_count_the_steps_of_many_models(monkeypatch):
+    screen = watched(monkeypatch)
+    bar = ProgressBar(18)
+    with bar.held():
+        for models, steps in ((1, 5), (1, 7), (3, 2)):
+            bar.models = models
+            bar.open()
+            bar(Ended(steps, 0.0, seconds=1.0))
+            bar.close()
+        assert "\n" not in screen.getvalue()
+    assert [line.split(", ")[1] for line in screen.getvalue().split("\r") if "%" in line] == ["5/18", "12/18", "18/18"]
+    assert screen.getvalue().endswith("\n")

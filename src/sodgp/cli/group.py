@@ -11,7 +11,7 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
-from sodgp.errors import ConfigurationError, NumericalError, ResourceError, SodgpError, SodgpWarning
+from sodgp.errors import ConfigurationError, NumericalError, ResourceError, SodgpError, SodgpWarning, WorkerError
 from sodgp.system.progress import say, show_warning
 
 # Typer brings its own copy of Click or uses the installed one: its classes are found through Typer's own names.
@@ -27,7 +27,8 @@ class ExitCode(IntEnum):
     USAGE = 2
     """An unknown option, a value out of range, or a bad config file."""
     NUMERICAL = 3
-    """Training or prediction left the range of numbers and could not be brought back, or memory does not suffice."""
+    """Training or prediction left the range of numbers and could not be brought back, memory does not suffice, or a
+    process died."""
     BUG = 4
     """An error that nobody expected."""
     INTERRUPTED = 130
@@ -80,7 +81,7 @@ def explain(error: Exception) -> tuple[str, ExitCode]:
     """
     if isinstance(error, ConfigurationError):
         return str(error), ExitCode.USAGE
-    if isinstance(error, NumericalError | ResourceError):
+    if isinstance(error, NumericalError | ResourceError | WorkerError):
         return str(error), ExitCode.NUMERICAL
     if isinstance(error, SodgpError):
         return str(error), ExitCode.BAD_DATA

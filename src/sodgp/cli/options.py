@@ -96,7 +96,10 @@ EVERY = Kind(
 )
 # TOML has no null: the word stands for Python's None.
 THREADS = Kind(
-    "an integer or 'none'", "N|none", _or_word(int, "none"), lambda value: _is_integer(value) or value == "none"
+    "an integer, 'auto' or 'none'",
+    "N|auto|none",
+    _or_word(int, "auto", "none"),
+    lambda value: _is_integer(value) or value in ("auto", "none"),
 )
 
 
@@ -228,7 +231,12 @@ OPTIONS: Final[dict[str, Option]] = {
     "n_chains": Option(INTEGER, "Independent chains", "1", panel=_SAMPLING, place=_METHOD),
     "dtype": Option(TEXT, "float64 or float32", "float64", choices=("float64", "float32"), panel=_MACHINE),
     "device": Option(TEXT, "auto, cpu or cuda", "auto", choices=("auto", "cpu", "cuda"), panel=_MACHINE),
-    "n_threads": Option(THREADS, "CPU threads; none: PyTorch's setting", "1", short="threads", panel=_MACHINE),
+    "n_jobs": Option(
+        INTEGER, "Processes for members and restarts; -1: one for each core", "1", short="jobs", panel=_MACHINE
+    ),
+    "n_threads": Option(
+        THREADS, "CPU threads; auto: idle cores; none: PyTorch's setting", "1", short="threads", panel=_MACHINE
+    ),
     "compile": Option(
         FLAG, "Fuse operations with PyTorch's compiler; pays in long runs", "off", panel=_SWITCHES, place=_TUNING
     ),

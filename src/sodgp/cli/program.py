@@ -157,7 +157,8 @@ def fit(
         given = {name: value for name, value in given.items() if name not in stood_for}
     arguments = as_arguments({"random_state": 0, **given, **options})
     model = DeepGPRegressor(**arguments)
-    steps = Configuration.from_estimator(model).max_iter
+    asked = Configuration.from_estimator(model)
+    steps = asked.max_iter * asked.n_members * asked.n_restarts
     check_destination(said["out"])
     X, y = training_data(Path(said["data"]), said["target"], said.get("drop"))
     began = time.perf_counter()
@@ -249,6 +250,7 @@ def report(
     ] = None,
     title: Annotated[str, typer.Option(help="Of the page. [dim]\\[default: Model of TARGET][/]")] = "",
     seed: Annotated[int, typer.Option(min=0, help="Of folds, bootstrap and permutations.")] = 0,
+    jobs: Annotated[int, typer.Option(help="Processes for the fits of --cv; -1: one for each core.")] = 1,
     as_json: Json = False,
     threads: Threads = None,
 ) -> None:
@@ -272,9 +274,9 @@ def report(
     if cv is None:
         found = held_out(estimator, X, observed, targets=names, **about)
     else:
-        steps = cv * Configuration.from_estimator(estimator).max_iter
+        steps = cv * Configuration.from_estimator(estimator).max_iter * estimator.n_members_
         with progress(steps, "cross-validation", shown=not as_json) as begin:
-            found = cross_validated(estimator, X, observed, cv, targets=names, begin=begin, **about)
+            found = cross_validated(estimator, X, observed, cv, targets=names, begin=begin, n_jobs=jobs, **about)
     found.write(out)
     if as_json:
         warned = [vars(finding) for finding in found.findings]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import warnings
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -18,22 +19,32 @@ from sodgp.training.checkpoint.journal import Plan
 if TYPE_CHECKING:
     from sodgp.estimator.regressor import DeepGPRegressor
 
-__all__ = ["plan_for", "seeds_of"]
+__all__ = ["plans_for", "seeds_of"]
 
 # Options that leave the numbers of a fit alone, or that are compared in another way (device, seed). n_threads is not
 # among them: threads share out sums, and another number of them adds in another order, which rounds otherwise.
 _FREE: Final = OF_PREDICTION_ONLY | {
-    *("callbacks", "checkpoint", "device", "max_minutes", "n_members", "n_restarts", "random_state", "verbose")
+    *(
+        "callbacks",
+        "checkpoint",
+        "device",
+        "max_minutes",
+        "n_jobs",
+        "n_members",
+        "n_restarts",
+        "random_state",
+        "verbose",
+    )
 }
 # Those that a fit needs for the scores of held-out rows only.
 _OF_HELD_OUT_ROWS: Final = frozenset({"n_predict_samples"})
 
 
-def plan_for(estimator: DeepGPRegressor, checkpoint: Checkpoint, *, resume: bool) -> Plan:
-    """The plan of a fit's checkpoints.
+def plans_for(estimator: DeepGPRegressor, checkpoint: Checkpoint, count: int, *, resume: bool) -> list[Plan]:
+    """The plans of a fit's checkpoints: one for each of its programs, in folders of their own where there are many.
 
-    With `resume` it continues from the newest checkpoint that is whole; where there is none at all it begins, with a
-    warning.
+    With `resume` each continues from the newest checkpoint that is whole; where there is none it begins, with a warning
+    if that is so for all.
 
     Raises
     ------
@@ -41,23 +52,27 @@ def plan_for(estimator: DeepGPRegressor, checkpoint: Checkpoint, *, resume: bool
         Nothing can be written to the folder, its checkpoints cannot be read, or they are of an unfinished run that
         would be lost.
     """
-    folder = CheckpointFolder(checkpoint.path)
-    saved = _continued(folder) if resume else None
+    paths = [checkpoint.path / f"model-{i}" for i in range(count)] if count > 1 else [checkpoint.path]
+    folders = [CheckpointFolder(path) for path in paths]
+    records = _continued(checkpoint, folders) if resume else [None] * count
     free = _FREE if estimator.validation_fraction is not None else _FREE | _OF_HELD_OUT_ROWS
     if not resume:
-        _refuse_to_lose(folder)
+        _refuse_to_lose(checkpoint, folders)
     import sodgp
 
     options = estimator.get_params(deep=False)
     options |= {name: object_of(options[name]) for name, object_of in OBJECTS.items()}
-    return Plan(
-        folder=folder,
-        every=checkpoint.cadence(),
-        options={name: _plain(value) for name, value in options.items() if name not in free},
-        versions={"sodgp": sodgp.__version__, "torch": torch.__version__},
-        seeds=[],
-        saved=saved,
-    )
+    return [
+        Plan(
+            folder=folder,
+            every=checkpoint.cadence(),
+            options={name: _plain(value) for name, value in options.items() if name not in free},
+            versions={"sodgp": sodgp.__version__, "torch": torch.__version__},
+            seeds=[],
+            saved=saved,
+        )
+        for folder, saved in zip(folders, records, strict=True)
+    ]
 
 
 def seeds_of(plan: Plan, random_state: int | np.random.RandomState | None) -> list[int] | None:
@@ -70,26 +85,31 @@ def seeds_of(plan: Plan, random_state: int | np.random.RandomState | None) -> li
     return seeds
 
 
-def _continued(folder: CheckpointFolder) -> Record | None:
-    saved = folder.read()
-    if saved is None:
+def _continued(checkpoint: Checkpoint, folders: Sequence[CheckpointFolder]) -> list[Record | None]:
+    records = [folder.read() for folder in folders]
+    if not any(records):
         warnings.warn(
-            f"there is no checkpoint in {folder.path} to resume from; training starts from the beginning.",
+            f"there is no checkpoint in {checkpoint.path} to resume from; training starts from the beginning.",
             CheckpointWarning,
             stacklevel=5,
         )
-    return saved
+    return records
 
 
-def _refuse_to_lose(folder: CheckpointFolder) -> None:
-    try:
-        there = folder.read(quiet=True)
-    except CheckpointError:
-        return  # nothing in it can be read, so nothing is lost
-    if there is not None and not there.info.get("is_finished"):
+def _refuse_to_lose(checkpoint: Checkpoint, folders: Sequence[CheckpointFolder]) -> None:
+    finished = []
+    for folder in folders:
+        try:
+            there = folder.read(quiet=True)
+        except CheckpointError:
+            there = None  # nothing in it can be read, so nothing is lost
+        finished.append(None if there is None else bool(there.info.get("is_finished")))
+    # Models that are done are part of an unfinished fit while others have not begun.
+    if False in finished or (True in finished and None in finished):
         raise CheckpointError(
-            f"{folder.path} holds the checkpoint of an unfinished fit, which starting anew would overwrite. Continue it"
-            " with fit(X, y, resume=True) (--resume on the command line), name another folder, or delete this one."
+            f"{checkpoint.path} holds the checkpoint of an unfinished fit, which starting anew would overwrite."
+            " Continue it with fit(X, y, resume=True) (--resume on the command line), name another folder, or delete"
+            " this one."
         )
 
 

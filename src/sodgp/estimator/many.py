@@ -1,11 +1,13 @@
-"""Training of one model or of many: members, restarts, and estimators of one shape, all in one program.
+"""Training of one model or of many: members, restarts, and estimators of one shape.
 
 Such models are independent and have tensors of one shape. With a leading replicate axis they share every kernel launch:
-on a GPU twenty take about twice as long as one.
+on a GPU twenty take about twice as long as one. On a CPU that pays for small models only; others train one by one, or
+in many processes.
 """
 
 from __future__ import annotations
 
+import itertools
 import warnings
 from collections.abc import Sequence
 from dataclasses import replace
@@ -15,13 +17,15 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from sodgp.errors import ConfigurationError, NumericalError, SodgpWarning
-from sodgp.estimator.checkpoint_plan import plan_for
+from sodgp.estimator.checkpoint_plan import plans_for
 from sodgp.estimator.fitted import Fitted
 from sodgp.estimator.memory_budget import enough_for_training
+from sodgp.estimator.one_by_one import fit_one_by_one, threads_of, trains_alone
 from sodgp.estimator.options.configuration import Configuration
 from sodgp.estimator.options.fields import OBJECTS
 from sodgp.estimator.options.rules import check_several_models
 from sodgp.estimator.prepare import Prepared, checked_data, prepare
+from sodgp.system.progress import ProgressBar
 from sodgp.system.running import cpu_threads, gradients
 from sodgp.training.run import FitResult, fit
 
@@ -38,7 +42,7 @@ def fit_replicates(
     capture: bool = True,
     resume: bool = False,
 ) -> list[DeepGPRegressor]:
-    """Fit every estimator to its data, all at once; a single one is an ordinary fit.
+    """Fit every estimator to its data, all in one program; a single one is an ordinary fit.
 
     Parameters
     ----------
@@ -77,7 +81,9 @@ def fit_replicates(
         count = first.n_members * first.n_restarts
         if len(estimators) * count > 1:
             check_several_models(first)
-        plan = None if first.checkpoint is None else plan_for(estimators[0], first.checkpoint, resume=resume)
+        plan = None
+        if first.checkpoint is not None and len(estimators) * count == 1:
+            (plan,) = plans_for(estimators[0], first.checkpoint, 1, resume=resume)
         prepared: list[Prepared] = []
         seeds_of_each = [_seeds(config, count) for config in configs]
         with gradients():
@@ -87,7 +93,20 @@ def fit_replicates(
                 for seed in seeds:
                     model = prepare(config, checked, seed=seed, previous=previous, plan=plan)
                     prepared.append(model)
-            results = _trained(prepared, first, capture=capture)
+            is_alone = len(estimators) == 1 < count and trains_alone(prepared[0])
+            if first.checkpoint is not None and plan is None:
+                plans = plans_for(estimators[0], first.checkpoint, count if is_alone else 1, resume=resume)
+                prepared = [
+                    replace(each, settings=replace(each.settings, checkpoint=own))
+                    for each, own in zip(prepared, itertools.cycle(plans), strict=False)
+                ]
+            for bar in (each for each in first.callbacks if isinstance(each, ProgressBar)):
+                bar.models = 1 if is_alone else count
+            if is_alone:
+                results = fit_one_by_one(prepared, first)
+                prepared, count = prepared[: len(results)], len(results)
+            else:
+                results = _in_one_program(prepared, first, capture=capture)
     except NumericalError as error:
         # Nothing of an earlier fit may be left: what is left of this one, if anything, takes its place.
         kept = [] if estimators[0].n_restarts != 1 or not error.kept else _grouped(prepared, error.kept, count)
@@ -153,13 +172,13 @@ def _seeds(config: Configuration, count: int) -> list[int | None]:
     return [int(seed) for seed in check_random_state(config.random_state).randint(2**31 - 1, size=count)]
 
 
-def _trained(prepared: Sequence[Prepared], config: Configuration, *, capture: bool) -> list[FitResult]:
-    """Train all models in one program."""
+def _in_one_program(prepared: Sequence[Prepared], config: Configuration, *, capture: bool) -> list[FitResult]:
+    """Train all models at once."""
     problems, method = [each.problem for each in prepared], prepared[0].method
     settings = replace(prepared[0].settings, capture=capture, compares=config.n_restarts > 1)
     n_rows = len(prepared[0].rows)
     memory = enough_for_training(method, problems[0].architecture, n_rows, settings, replicates=len(problems))
-    with cpu_threads(config.n_threads), memory:
+    with cpu_threads(threads_of(config, prepared[0])), memory:
         return fit(method, problems, settings)
 
 

@@ -115,8 +115,8 @@ def enough_for_training(
     """
     device, batch_rows = settings.device, settings.batch_rows
     needed = training_bytes(inference, architecture, n_rows, batch_rows, settings.n_samples, replicates=replicates)
-    what = "training" if replicates == 1 else f"training {replicates} models in one program"
-    fewer = "" if replicates == 1 else "train fewer models at once (n_members, n_restarts), "
+    what = "training" if replicates == 1 else f"training {replicates} models at once"
+    fewer = "" if replicates == 1 else "train fewer models at once (n_members, n_restarts, n_jobs), "
     advice = (
         f"A step takes {batch_rows} rows and {architecture.size} of the subset (or inducing points): {fewer}lower"
         " batch_size, subset_size or n_samples, or use dtype='float32'."

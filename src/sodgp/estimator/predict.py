@@ -56,7 +56,7 @@ class PredictionOptions:
 
     n_samples: int
     outlier_probability: float = 0.0
-    n_threads: int | None = 1
+    n_threads: int | str | None = 1
     spread: float = 1.0
 
 

@@ -41,16 +41,15 @@ class DeepGPRegressor(FittedAttributes, MultiOutputMixin, RegressorMixin, Nested
     ----------
     inference : {"sod", "dsvi", "sghmc", "mean_field"} or object, default="sod"
         The inference method, by name or with options: `sodgp.SoD` (subset of data), `sodgp.DSVI` (doubly stochastic;
-        with one layer, SVGP), `sodgp.SGHMC` (sampling: it burns in for `max_iter` iterations and then takes posterior
-        draws), or `sodgp.MeanField` (needs an RBF kernel and takes at most 5,000 rows).
+        with one layer, SVGP), `sodgp.SGHMC` (sampling: burn-in for `max_iter` iterations, then posterior draws), or
+        `sodgp.MeanField` (needs an RBF kernel, at most 5,000 rows).
     likelihood : {"gaussian", "heteroscedastic", "heavy_tailed"} or object, default="gaussian"
         The noise of the observations, by name or with options: `Gaussian`, `Heteroscedastic` (it depends on the inputs)
         or `HeavyTailed` (for data with outliers) of `sodgp.likelihoods`; the last two with `SoD` only.
     n_layers : int, default=3
         GP layers, the last one included (paper: L). 1 is a sparse GP.
     hidden_width : int, list of int or None, default=None
-        Outputs of the hidden layers (paper: D^l); None is min(30, D). A list gives one per hidden layer. This and
-        whatever else concerns hidden layers has no meaning with one layer.
+        Outputs of the hidden layers (paper: D^l), or a list with one for each; None is min(30, D).
     hidden_mean : {"linear", "zero"}, default="linear"
         Mean function of hidden layers: identity (or the principal directions where the width shrinks), or zero.
     kernel : str, function or gpytorch kernel, default="rbf"
@@ -61,8 +60,8 @@ class DeepGPRegressor(FittedAttributes, MultiOutputMixin, RegressorMixin, Nested
         How the rows of the subset S are chosen; see `sodgp.selectors`.
     subset_size : int, "paper", "auto", sodgp.selectors.auto.Auto or None, default=None
         Rows M of S, or inducing points of a layer. None takes 100, or what `effort` says, but at most half of the rows;
-        "paper" takes 50 below 5,000 rows and 100 above. Never more than all rows. "auto" grows a greedy subset until
-        little variance is left, takes its size, and says why in the log (INFO, logger ``"sodgp"``).
+        "paper" takes 50 below 5,000 rows and 100 above. "auto" takes the size at which a greedy subset leaves little
+        variance, and says why in the log (INFO, logger ``"sodgp"``).
     n_samples, n_predict_samples : int, default=10 and 50
         Monte Carlo samples T in training and prediction, there of every member.
     effort : {"quick", "standard", "thorough"}, default="standard"
@@ -76,21 +75,20 @@ class DeepGPRegressor(FittedAttributes, MultiOutputMixin, RegressorMixin, Nested
     learning_rate : float, default=0.03
         Of Adam. SGHMC's authors use 0.01 for its hyper-parameters.
     n_members : int or None, default=None
-        Models from different seeds (and subsets), trained at once, whose predictions are one mixture: more reliable
-        means, and intervals that widen where the models disagree. None takes those of `effort` for `SoD` with a kernel
-        given by name, unless `n_restarts`, `warm_start` or `validation_fraction` ask for one model; else 1.
+        Models from different seeds (and subsets) whose predictions are one mixture: more reliable means, and intervals
+        that widen where the models disagree. None takes those of `effort` for `SoD` with a kernel given by name, unless
+        `n_restarts`, `warm_start` or `validation_fraction` ask for one model; else 1.
     n_restarts : int, default=1
-        Fits from different seeds (and subsets), trained at once; the one with the best bound is kept.
+        Fits from different seeds (and subsets); the one with the best bound is kept.
     warm_start : bool, default=False
-        For `SoD` and `DSVI`: begin the next `fit` where the last one ended, with new data of the same columns. It
-        starts from the last scaling, kernels and noises; the subset is chosen anew and q(F_S) carried over to it. A few
-        hundred steps are then enough, say `max_iter=200`.
+        For `SoD` and `DSVI`: begin the next `fit` where the last one ended, with new data of the same columns. The
+        subset is chosen anew and q(F_S) carried over to it. A few hundred steps are then enough, say `max_iter=200`.
     validation_fraction : float or None, default=None
         Share of the rows that training never sees; ``history_.validation`` has their mean log predictive density every
         50 iterations, for `sodgp.training.callbacks.EarlyStopping`. Not for `SGHMC`.
     max_minutes : float or None, default=None
-        Time limit of a call of `fit`, which keeps the model it has by then; SGHMC divides it between burn-in and
-        posterior draws.
+        Time limit of a call of `fit`, which keeps the model it has by then; shared by members that train one by one,
+        and by burn-in and posterior draws of SGHMC.
     callbacks : list of functions or None, default=None
         Each is called with a `sodgp.training.history.TrainingState` every 50 iterations; returning True ends training.
     checkpoint : path, sodgp.Checkpoint or None, default=None
@@ -98,9 +96,12 @@ class DeepGPRegressor(FittedAttributes, MultiOutputMixin, RegressorMixin, Nested
         `fit(X, y, resume=True)` continues from it bit for bit.
     tuning : sodgp.Tuning or None, default=None
         Fine tuning: initial values, jitter, the schedule of the learning rate, PyTorch's compiler.
-    n_threads : int or None, default=1
-        CPU threads, at most as many as there are; None leaves PyTorch's setting. Two idle cores make a step about 1.5
-        times faster, but two threads that meet another busy process were measured up to 40 times slower.
+    n_jobs : int or None, default=None
+        Processes for members and restarts, as in joblib: None is 1 unless inside `joblib.parallel_config`, -1 one for
+        each core. The bits are the same. On a GPU, and where models are small, all are one program in any case.
+    n_threads : int, "auto" or None, default=1
+        CPU threads of a process; None leaves PyTorch's setting. "auto" is one for each core that is idle when a fit
+        with large steps begins, else 1: threads that meet another busy process were up to 40 times slower than one.
     dtype : {"float64", "float32"}, default="float64"
     device : str, default="auto"
         ``"auto"`` is CUDA where there is a device, else the CPU.
@@ -123,12 +124,10 @@ class DeepGPRegressor(FittedAttributes, MultiOutputMixin, RegressorMixin, Nested
         Rows of the training data that form S (the last ones where S has moved), and those that were held out, which
         model files do not store.
     members_ : list of DeepGPRegressor
-        With more than one member: each of them, fitted. The other attributes are those of the first.
+        With more than one member: each, fitted. The other attributes are those of the first.
     diagnostics_ : sodgp.inference.diagnostics.SamplerDiagnostics
         For `SGHMC`: effective sample size, R-hat, temperature and step size.
-    restart_bounds_ : list of float
-        Bound of every restart, with `n_restarts`.
-    subset_size_reason_, n_iter_, n_parameters_, n_features_in_, feature_names_in_, target_names_
+    restart_bounds_, subset_size_reason_, n_iter_, n_parameters_, n_features_in_, feature_names_in_, target_names_
 
     Examples
     --------
@@ -165,7 +164,8 @@ class DeepGPRegressor(FittedAttributes, MultiOutputMixin, RegressorMixin, Nested
         callbacks: Sequence[Callback] | None = None,
         checkpoint: StrPath | Checkpoint | None = None,
         tuning: Tuning | None = None,
-        n_threads: int | None = 1,
+        n_jobs: int | None = None,
+        n_threads: int | str | None = 1,
         dtype: str = "float64",
         device: str = "auto",
         random_state: int | np.random.RandomState | None = None,
@@ -193,6 +193,7 @@ class DeepGPRegressor(FittedAttributes, MultiOutputMixin, RegressorMixin, Nested
         self.callbacks = callbacks
         self.checkpoint = checkpoint
         self.tuning = tuning
+        self.n_jobs = n_jobs
         self.n_threads = n_threads
         self.dtype = dtype
         self.device = device

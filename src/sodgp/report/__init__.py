@@ -24,6 +24,7 @@ def write_report(
     y: Any,
     *,
     cv: int | None = None,
+    n_jobs: int | None = None,
     title: str = "",
     model_name: str = "",
     data_name: str = "",
@@ -40,6 +41,8 @@ def write_report(
         Rows that the model has not seen; with `cv` the training rows.
     cv : int or None
         Folds of a cross-validation, which fits a model with the options of `model` for each; None evaluates `model`.
+    n_jobs : int or None
+        Processes for the fits of the cross-validation, as in joblib.
     title, model_name, data_name : str, for the head of the page
     random_state : int, of folds, bootstrap and permutations
 
@@ -65,7 +68,7 @@ def write_report(
     >>> len(report.evaluation)
     30
     """
-    make = held_out if cv is None else partial(cross_validated, cv=cv)
+    make = held_out if cv is None else partial(cross_validated, cv=cv, n_jobs=n_jobs)
     report = make(model, X, y, title=title, model_name=model_name, data_name=data_name, random_state=random_state)
     report.write(path)
     return report

@@ -5,10 +5,10 @@ from __future__ import annotations
 import copy
 import datetime
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from sodgp.errors import ConfigurationError, InputError
 from sodgp.estimator.describe import describe, target_names
-from sodgp.estimator.options.fields import method_of
+from sodgp.estimator.options.fields import checked_jobs, method_of
 from sodgp.estimator.options.nested import copy_of
 from sodgp.estimator.regressor import DeepGPRegressor
 from sodgp.evaluation.scores import Evaluation, Score, evaluate, joined, observed
@@ -25,10 +25,14 @@ from sodgp.likelihoods.known_noise import KnownNoise
 from sodgp.report.findings import Finding, find
 from sodgp.report.measures import Column, Importance, columns_of, importance_of, outside_training, shared_rows, take
 from sodgp.system.files import write_text_whole
+from sodgp.system.jobs import in_jobs, job_count
+from sodgp.system.progress import Ended, ProgressBar
 from sodgp.system.running import only_whole
 from sodgp.system.validation import FloatArray
 from sodgp.training.callbacks import EarlyStopping
 from sodgp.training.history import Callback
+
+_Part: TypeAlias = tuple[Any, FloatArray]
 
 
 @dataclass(frozen=True)
@@ -158,7 +162,8 @@ def cross_validated(
     data_name: str = "",
     random_state: int = 0,
     targets: Sequence[str] | None = None,
-    begin: Callable[[str], Callback] | None = None,
+    begin: Callable[[str], ProgressBar] | None = None,
+    n_jobs: int | None = None,
 ) -> Report:
     """A report by cross-validation: models with the options of `model`, each evaluated on the fold it has not seen.
 
@@ -171,11 +176,15 @@ def cross_validated(
     cv : int, number of folds
     title, model_name, data_name, random_state, targets
         As in `held_out`.
-    begin : function (label) -> callback, optional
-        Called before every fit, for a callback of that fit.
+    begin : function (label) -> ProgressBar, optional
+        Called for every fit, for the bar that shows its progress.
+    n_jobs : int or None
+        Processes for the fits, as in joblib; the results are the same.
 
     Raises
     ------
+    WorkerError
+        A process died.
     ConfigurationError
         `cv` is less than two, or more than the rows allow; or the model was fitted with `noise_variance`, which it does
         not keep.
@@ -201,31 +210,72 @@ def cross_validated(
     if isinstance(cv, bool) or not isinstance(cv, int | np.integer) or not 2 <= cv <= len(rows) // 2:
         raise ConfigurationError(f"cv must be an integer from 2 to half of the {len(rows)} rows, not {cv!r}.")
     order = np.random.default_rng(random_state).permutation(len(rows))
+    names, is_vector = targets or target_names(model), model.fitted_.columns.y_is_vector
+    jobs, folds = min(job_count(checked_jobs(n_jobs)), cv), np.array_split(order, cv)
+
+    def tasks() -> Iterator[tuple[DeepGPRegressor, _Part, _Part, Sequence[str], int]]:
+        for number, test in enumerate(folds, start=1):
+            train = np.setdiff1d(order, test)
+            y_train = truth[train, 0] if is_vector else truth[train]
+            bar = None if begin is None or jobs > 1 else begin(f"fold {number} of {cv}")
+            member = _like(model, [] if bar is None else [bar])
+            if begin is not None or jobs > 1:
+                member.set_params(verbose=False)
+            if jobs > 1:
+                member.set_params(n_jobs=1)
+            yield member, (take(X, train), y_train), (take(X, test), truth[test]), names, random_state
+
     parts, importances, steps = [], [], []
     outside = np.zeros(len(rows), dtype=bool)
-    for number, test in enumerate(np.array_split(order, cv), start=1):
-        train = np.setdiff1d(order, test)
-        # Only callbacks that decide when training ends.
-        callbacks: list[Callback] = [copy.deepcopy(c) for c in model.callbacks or () if isinstance(c, EarlyStopping)]
-        callbacks += [] if begin is None else [begin(f"fold {number} of {cv}")]
-        # A fold has fewer rows, but what was decided from all rows holds for it; checkpoint and warm start do not.
-        asked = method_of(model.inference)
-        left_open = [name for name, value in asked.get_params().items() if value is None]
-        decided = {name: value for name, value in model.inference_.get_params().items() if name in left_open}
-        member = copy_of(model, callbacks=callbacks, checkpoint=None, warm_start=False, n_members=model.n_members_)
-        member.set_params(inference=asked.set_params(**decided), verbose=model.verbose if begin is None else False)
-        with only_whole([member]):
-            member.fit(take(X, train), truth[train, 0] if model.fitted_.columns.y_is_vector else truth[train])
-        steps.append(int(member.n_iter_))
-        parts.append(evaluate(member, take(X, test), truth[test], targets=targets or target_names(model)))
-        outside[test] = outside_training(member, rows[test])
-        importances.append(importance_of(member, take(X, test), truth[test], random_state))
+    for number, (test, fold) in enumerate(zip(folds, in_jobs(_fold, tasks(), jobs), strict=True), start=1):
+        steps.append(fold.steps)
+        parts.append(fold.evaluation)
+        outside[test] = fold.outside
+        importances.append(fold.importance)
+        if begin is not None and jobs > 1:
+            begin(f"fold {number} of {cv}")(Ended(fold.steps * model.n_members_, fold.bound, fold.seconds / jobs))
     weights = np.array([len(part) for part in parts], dtype=np.float64)
     means = [part.mean for part in importances]
     pooled = Importance(np.average(means, axis=0, weights=weights), np.std(means, axis=0))
     found = joined(parts, order)
     head = (title or _title(found), model_name, data_name, random_state)
     return Report(model, rows, found, pooled, outside, *head, fold_steps=tuple(steps))
+
+
+class _Fold(NamedTuple):
+    steps: int
+    bound: float
+    seconds: float
+    evaluation: Evaluation
+    outside: NDArray[np.bool_]
+    importance: Importance
+
+
+def _like(model: DeepGPRegressor, callbacks: Sequence[Callback]) -> DeepGPRegressor:
+    """An estimator with the options of a fitted one, and what was decided from its rows where they left it open."""
+    asked = method_of(model.inference)
+    left_open = [name for name, value in asked.get_params().items() if value is None]
+    decided = {name: value for name, value in model.inference_.get_params().items() if name in left_open}
+    # Only callbacks that decide when training ends. Checkpoint and warm start are about other rows.
+    ending = [copy.deepcopy(c) for c in model.callbacks or () if isinstance(c, EarlyStopping)]
+    options: dict[str, Any] = {"callbacks": [*ending, *callbacks], "n_members": model.n_members_}
+    member = copy_of(model, checkpoint=None, warm_start=False, **options)
+    return member.set_params(inference=asked.set_params(**decided))
+
+
+def _fold(member: DeepGPRegressor, train: _Part, test: _Part, targets: Sequence[str], random_state: int) -> _Fold:
+    """A fit to the rows of one part, judged by those of the other."""
+    with only_whole([member]):
+        member.fit(*train)
+    X, y = test
+    return _Fold(
+        steps=int(member.n_iter_),
+        bound=member.history_.bound[-1],
+        seconds=member.history_.seconds[-1],
+        evaluation=evaluate(member, X, y, targets=targets),
+        outside=outside_training(member, np.asarray(X, dtype=np.float64)),
+        importance=importance_of(member, X, y, random_state),
+    )
 
 
 def _title(found: Evaluation) -> str:

@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from multiprocessing import current_process
 from typing import Protocol, TextIO
 
@@ -29,7 +30,14 @@ class Progressing(Protocol):
         """How long these steps took."""
 
 
-Advance = Callable[[Progressing], None]
+@dataclass(frozen=True)
+class Ended:
+    """A fit in another process that is over."""
+
+    iteration: int
+    bound: float
+    seconds: float
+
 
 LOG_SECONDS = 10.0
 """Between two lines in a log."""
@@ -84,32 +92,49 @@ def is_watched() -> bool:
 class ProgressBar:
     """A callback that shows steps, time left and the bound: as a bar where it `is_watched`, else as lines in a log.
 
-    `total` counts the steps of all fits; each but the first is announced with `begin`. A bar with `auto` appears only
-    when there is still a while to wait, and is removed at the end.
+    A bar with `auto` appears only when there is still a while to wait, and is removed at the end.
+
+    Parameters
+    ----------
+    total : int
+        Steps of all models of all fits.
+    label : str
+    auto : bool
+
+    Attributes
+    ----------
+    models : int
+        Models that train in one program, each of whose steps is one for all of them.
     """
+
+    models = 1
 
     def __init__(self, total: int, label: str = "training", *, auto: bool = False) -> None:
         self._total, self._label, self._auto = total, label, auto
         self._before = self._done = self._width = 0
-        self._text, self._is_shown, self._last = "", False, time.monotonic()
+        self._text, self._is_shown, self._stays = "", False, False
+        self._last = time.monotonic()
         self.is_live = is_watched()
 
-    def begin(self, label: str) -> Advance:
-        """Begin a fit; the callback for it, which leaves the bar open for the next one."""
+    def begin(self, label: str) -> ProgressBar:
+        """Announce one of many fits."""
         self._label, self._before = label, self._done
-        return self.__call__
+        return self
+
+    def open(self) -> None:
+        """Go on where the model before ended."""
+        self._before = self._done
 
     def __call__(self, state: Progressing) -> None:
         """Show the state of training."""
-        self._done = self._before + state.iteration
-        each = state.seconds / state.iteration
+        self._done = self._before + self.models * state.iteration
+        now, each = time.monotonic(), state.seconds / (self.models * state.iteration)
         left = each * (self._total - self._done)
         # The first step takes longer than the others: it only speaks for those until the next call.
         is_long = (min(left, each * _STEPS_BETWEEN_CALLS) if state.iteration == 1 else left) >= WORTH_SECONDS
         percent, done = f"{100 * self._done / self._total:.0f}", "#" * (20 * self._done // self._total)
         count = f"{percent}%, {self._done}/{self._total}"
         self._text = f"{self._label} [{done:.<20}] {count}, {duration(left)} left, bound {state.bound:.1f}"
-        now = time.monotonic()
         if self.is_live:
             if self._is_shown or is_long or not self._auto:
                 self.show()
@@ -124,13 +149,32 @@ class ProgressBar:
         _write(f"\r{line.ljust(self._width)}\r")
         self._width, self._is_shown = len(line), True
 
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Keep the bar open from one model to the next."""
+        before, self._stays = self._stays, True
+        try:
+            yield
+        finally:
+            self._stays = before
+            self.close()
+
     def close(self) -> None:
-        """Leave the bar as it is, or with `auto` remove it."""
+        """Leave the bar as it is, or with `auto` remove it; one that is held stays open."""
+        if self._stays:
+            return
         if self.is_live and self._is_shown:
             _write(f"\r{' ' * self._width}\r" if self._auto else "\n")
         elif self._text and not self.is_live:
             say(self._text)
         self._text, self._width, self._is_shown = "", 0, False
+
+
+class _HiddenBar(ProgressBar):
+    """A bar that nobody wants to see."""
+
+    def __call__(self, state: Progressing) -> None:
+        """Show nothing."""
 
 
 def _write(text: str) -> None:
@@ -141,20 +185,14 @@ def _write(text: str) -> None:
 
 
 @contextmanager
-def progress(total: int, label: str, *, shown: bool = True) -> Iterator[Callable[[str], Advance]]:
+def progress(total: int, label: str, *, shown: bool = True) -> Iterator[Callable[[str], ProgressBar]]:
     """Progress on stderr over one or more fits: a bar where somebody sees it; elsewhere a line every ten seconds.
 
-    `total` sums the iterations of all fits; the label stands alone until the first fit begins. Yields a function to
-    call with the label of each fit; it returns a callback for `DeepGPRegressor(callbacks=[...])`.
+    `total` sums the steps of all fits; the label stands alone until the first fit begins. Yields a function to call
+    with the label of each fit; it returns a callback for `DeepGPRegressor(callbacks=[...])`.
     """
-    bar = ProgressBar(total, label)
-    if not shown:
-        yield lambda name: lambda state: None
-    elif bar.is_live:
+    bar = ProgressBar(total, label) if shown else _HiddenBar(total, label)
+    if shown and bar.is_live:
         bar.show()
-        try:
-            yield bar.begin
-        finally:
-            bar.close()
-    else:
+    with bar.held():
         yield bar.begin

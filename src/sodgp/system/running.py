@@ -9,16 +9,21 @@ from __future__ import annotations
 import os
 import signal
 import threading
+import time
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from types import FrameType
 from typing import Protocol
 
+import joblib
 import torch
 
 from sodgp.errors import NumericalWarning
+
+_STAT = Path("/proc/stat")
 
 
 @contextmanager
@@ -40,13 +45,44 @@ class _Threads:
 _THREADS = _Threads()
 
 
+def idle_cores(seconds: float = 0.1) -> int:
+    """Physical cores that this process may use and that nobody else uses, looked at for so long; at least 1.
+
+    It is 1 where the system does not say how busy its cores are (/proc/stat of Linux).
+    """
+    try:
+        before = _busy_ticks()
+        time.sleep(seconds)
+        after = _busy_ticks()
+        allowed = os.sched_getaffinity(0)
+    except (OSError, ValueError, AttributeError):
+        return 1
+    # Ticks are of 10 ms, and a system at rest has some, too.
+    busy = sum(after.get(core, 0) - before.get(core, 0) > 1 for core in allowed)
+    return max(1, joblib.cpu_count(only_physical_cores=True) - busy)
+
+
+def _busy_ticks() -> dict[int, int]:
+    """Ticks in which each core was not idle since the system started."""
+    busy = {}
+    for line in _STAT.read_text().splitlines():
+        name, *ticks = line.split()
+        if name.startswith("cpu") and name != "cpu":
+            user, nice, system, _idle, _waiting, *others = map(int, ticks[:8])
+            busy[int(name[3:])] = user + nice + system + sum(others)
+    return busy
+
+
 @contextmanager
-def cpu_threads(count: int | None) -> Iterator[None]:
-    """Let PyTorch use `count` threads on the CPU, at most as many as the machine has; None changes nothing."""
+def cpu_threads(count: int | str | None) -> Iterator[None]:
+    """Let PyTorch use `count` threads on the CPU, at most as many as the machine has; None changes nothing.
+
+    What "auto" stands for is found by `idle_cores` where a fit begins; elsewhere it is one thread.
+    """
     if count is None:
         yield
         return
-    count = min(count, os.cpu_count() or 1)
+    count = min(count, os.cpu_count() or 1) if isinstance(count, int) else 1
     with _THREADS.lock:
         before = torch.get_num_threads()
         is_borrowed = before in _THREADS.inside

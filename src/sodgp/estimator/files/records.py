@@ -104,7 +104,7 @@ def to_record(estimator: DeepGPRegressor) -> Record:
 
     check_is_fitted(estimator)
     fitted = estimator.fitted_
-    if estimator.n_members not in (None, len(fitted.models)):
+    if not _has_members(estimator, len(fitted.models), fitted.history.stopped):
         raise ModelFileError("n_members was changed after fit; fit the estimator again, then save it.")
     model, columns = fitted.model, fitted.columns
     info = {
@@ -146,6 +146,12 @@ def to_record(estimator: DeepGPRegressor) -> Record:
     record = Record(info, tensors)
     _check_reads_back(estimator, record)
     return record
+
+
+def _has_members(estimator: DeepGPRegressor, count: int, stopped: Any) -> bool:
+    """Whether these are as many models as the estimator asks for, or fewer because training was interrupted."""
+    asked = estimator.n_members
+    return asked in (None, count) or (stopped == "interrupted" and count < asked)
 
 
 def _model_tensors(fitted: Fitted) -> dict[str, Tensor]:
@@ -209,7 +215,7 @@ def from_record(cls: type[E], record: Record) -> E:
         dtype=config.dtype,
     )
     entries, parts, shared = _parts(record)
-    if estimator.n_members not in (None, len(entries)):
+    if not _has_members(estimator, len(entries), typed(entries[0], "history", dict).get("stopped")):
         refuse("parameters.n_members", f"{estimator.n_members}, with {len(entries)} models")
     scalers = _scalers(shared, D, P, N)
     y_is_vector = typed(info, "y_is_vector", bool)

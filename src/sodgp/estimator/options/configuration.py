@@ -18,7 +18,9 @@ from sodgp.estimator.options.fields import (
     check_seed,
     checked_callbacks,
     checked_fraction,
+    checked_jobs,
     checked_size,
+    checked_threads,
     checked_width,
     checkpoint_of,
     likelihood_of,
@@ -76,7 +78,8 @@ class Configuration:
     jitter: Jitter
     schedule: str
     compile: bool
-    n_threads: int | None
+    n_jobs: int | None
+    n_threads: int | str | None
     dtype: torch.dtype
     device: torch.device
     random_state: int | np.random.RandomState | None
@@ -116,6 +119,7 @@ class Configuration:
             check_choice("kernel", e.kernel, KERNEL_NAMES)
         dtype, effort = _DTYPES[e.dtype], EFFORTS[e.effort]
         max_iter = effort.max_iter if e.max_iter is None else check_integer("max_iter", e.max_iter, minimum=1)
+        n_members, n_restarts = _n_members(e, method, effort), check_integer("n_restarts", e.n_restarts, minimum=1)
         config = cls(
             method=method,
             likelihood=likelihood,
@@ -131,14 +135,15 @@ class Configuration:
             max_iter=max_iter,
             batch_size=None if e.batch_size is None else check_integer("batch_size", e.batch_size, minimum=1),
             learning_rate=check_positive("learning_rate", e.learning_rate),
-            n_restarts=check_integer("n_restarts", e.n_restarts, minimum=1),
+            n_restarts=n_restarts,
             warm_start=check_flag("warm_start", e.warm_start),
             validation_fraction=fraction,
             max_seconds=None if e.max_minutes is None else 60.0 * check_positive("max_minutes", e.max_minutes),
-            n_threads=None if e.n_threads is None else check_integer("n_threads", e.n_threads, minimum=1),
+            n_jobs=checked_jobs(e.n_jobs),
+            n_threads=checked_threads(e.n_threads),
             device=resolve_device(e.device),
-            n_members=_n_members(e, method, effort),
-            callbacks=[*callbacks, *progress_of(e.verbose, max_iter)],
+            n_members=n_members,
+            callbacks=[*callbacks, *progress_of(e.verbose, max_iter * n_members * n_restarts)],
             checkpoint=checkpoint,
             initialization=tuning.initialization or Initialization(),
             jitter=tuning.jitter_of(dtype),

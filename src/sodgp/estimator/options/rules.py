@@ -16,6 +16,9 @@ from sklearn.base import BaseEstimator
 from sodgp.errors import ConfigurationError
 from sodgp.inference.contract import Inference
 from sodgp.likelihoods.known_noise import KnownNoise
+from sodgp.system.jobs import job_count
+from sodgp.system.progress import ProgressBar
+from sodgp.training.callbacks import EarlyStopping
 
 if TYPE_CHECKING:
     from sodgp.estimator.options.configuration import Configuration
@@ -90,6 +93,13 @@ def rules(c: Combination) -> Iterator[Rule]:
         "several models, a checkpoint and no seed",
         config.n_members * config.n_restarts > 1 and _lacks_seed(config),
         _SEEDS.format(config.random_state),
+    )
+    watching = [each for each in config.callbacks if not isinstance(each, EarlyStopping | ProgressBar)]
+    yield Rule(
+        "callbacks with models in other processes",
+        bool(watching) and config.n_members * config.n_restarts > 1 and job_count(config.n_jobs) > 1,
+        "callbacks are called in this process, and n_jobs trains members and restarts in others: use n_jobs=1, or no"
+        " callback but EarlyStopping, of which each model then has a copy.",
     )
     widths, count = config.hidden_width, config.n_layers - 1
     yield Rule(

@@ -1,0 +1,67 @@
+"""Independent pieces of work in many processes, by joblib's conventions and on whatever backend it is set to."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import warnings
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures.process import BrokenProcessPool
+from typing import Any, TypeVar
+
+import joblib
+
+from sodgp.errors import ConfigurationError, WorkerError
+
+R = TypeVar("R")
+
+
+def job_count(n_jobs: int | None) -> int:
+    """Processes that `n_jobs` stands for: None is 1 unless inside `joblib.parallel_config`, -1 is one for each core."""
+    return int(joblib.effective_n_jobs(n_jobs))
+
+
+def in_jobs(work: Callable[..., R], tasks: Iterable[tuple[Any, ...]], n_jobs: int | None) -> Iterator[R]:
+    """The results of ``work(*task)``, in order; with one job each is computed in this process when it is asked for.
+
+    Warnings of other processes are given again in this one.
+
+    Raises
+    ------
+    WorkerError
+        A process died.
+    ConfigurationError
+        A task cannot be sent to another process.
+    """
+    if job_count(n_jobs) == 1:
+        for task in tasks:
+            yield work(*task)
+        return
+    parallel = joblib.Parallel(n_jobs=n_jobs, return_as="generator")
+    try:
+        for result, seen in parallel(joblib.delayed(_with_warnings)(work, task, os.getpid()) for task in tasks):
+            for message in seen:
+                warnings.warn(message, stacklevel=2)
+            yield result
+    except BrokenProcessPool as error:
+        raise WorkerError(
+            "a process that trained a model died before it was done. The usual reason is that memory ran out, as each"
+            " process needs its own; use a smaller n_jobs."
+        ) from error
+    except (pickle.PicklingError, AttributeError, TypeError) as error:
+        if "pickle" not in str(error):
+            raise
+        raise ConfigurationError(
+            f"with n_jobs above 1 every option is sent to other processes, which one cannot be: {error!s:.200}."
+            " Define it in a module, or leave n_jobs at 1."
+        ) from error
+
+
+def _with_warnings(work: Callable[..., R], task: tuple[Any, ...], caller: int) -> tuple[R, list[Warning]]:
+    """The result of a task, and the warnings that the process of the caller has not seen."""
+    if os.getpid() == caller:
+        return work(*task), []
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        result = work(*task)
+    return result, [each.message for each in seen if isinstance(each.message, Warning)]
