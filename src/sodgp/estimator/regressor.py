@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Self
 
+import numpy as np
 from sklearn.base import MultiOutputMixin, RegressorMixin
 
 from sodgp.errors import InputError
@@ -15,8 +16,6 @@ from sodgp.estimator.fitted import FittedAttributes
 from sodgp.estimator.options.nested import NestedParameters, copy_of
 
 if TYPE_CHECKING:
-    import numpy as np
-
     from sodgp.estimator.options.fields import Checkpoint, Tuning
     from sodgp.inference.contract import Inference
     from sodgp.kernels.make import KernelSpec
