@@ -167,6 +167,9 @@ class ProgressBar:
             _write(f"\r{' ' * self._width}\r" if self._auto else "\n")
         elif self._text and not self.is_live:
             say(self._text)
+        self._forget()
+
+    def _forget(self) -> None:
         self._text, self._width, self._is_shown = "", 0, False
 
 
@@ -196,3 +199,6 @@ def progress(total: int, label: str, *, shown: bool = True) -> Iterator[Callable
         bar.show()
     with bar.held():
         yield bar.begin
+        if not bar.is_live:
+            # The command itself says what came of its fits.
+            bar._forget()
