@@ -306,7 +306,7 @@ OUT_OF_RANGE = [
     ("subset_size", 2.5),
     ("kernel", None),
     ("kernel", lambda input_dim: input_dim),
-    ("inference__objective", 1.0),
+    ("inference__objective", "evidence"),
     ("likelihood__outlier_probability", 1.0),
     ("n_samples", 0),
     ("n_samples", True),
