@@ -12,7 +12,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from sodgp.errors import ConfigurationError
-from sodgp.inference import sod_transfer
+from sodgp.inference import sod_labels, sod_transfer
 from sodgp.inference.contract import Batch, Inference, Parameters, Predictor, Subset, Terms, TrainingSet
 from sodgp.inference.sod_prediction import MarginalPredictor, kept_or_drawn
 from sodgp.layers.contract import Points
@@ -28,7 +28,7 @@ from sodgp.system.validation import check_choice, check_flag, check_positive
 __all__ = ["MANY_ROWS", "OBJECTIVES", "SoD"]
 
 # What training may maximise.
-OBJECTIVES = ("bound", "predictive")
+OBJECTIVES = ("bound", "predictive", "leave_one_out")
 
 # Rows from which on a deep SoD-VI trains the predictive density by default, with a kernel for each output of layer 1.
 # With fewer rows the bound and a single kernel overfit noise less.
@@ -125,6 +125,15 @@ class SoD(parameters.Parameters, Inference):
                 raise ConfigurationError(f"{what} cannot be combined with {name}={found!r}; leave {name} at {value!r}.")
 
     @property
+    def uses_all_labels(self) -> bool:
+        """Whether q_hat takes in the labels of all rows of a step, and not those of the subset alone."""
+        return self.objective == "leave_one_out"
+
+    def _last_factor(self, scale: float) -> float:
+        """The factor of q in the last layer: that of the prior where q is not trained."""
+        return 1.0 if self.uses_all_labels else scale
+
+    @property
     def prepares_once(self) -> bool:
         """True but for marginal coupling, where every row needs the covariance of q."""
         return self.coupling != "marginal"
@@ -204,10 +213,11 @@ class SoD(parameters.Parameters, Inference):
                 width=width,
                 parameterization=self.parameterization,
                 noise_variance=noise,
-                factor_scale=start.last_factor if index == last else start.hidden_factor,
+                factor_scale=self._last_factor(start.last_factor) if index == last else start.hidden_factor,
                 jitter=architecture.jitter,
                 index=index + 1,
                 replicates=architecture.replicates,
+                trains_q=index < last or not self.uses_all_labels,
             )
             layers.append(layer)
         if start.means == "uniform":
@@ -217,7 +227,9 @@ class SoD(parameters.Parameters, Inference):
         return DeepGP(layers, architecture.build_likelihood(), replicates=architecture.replicates)
 
     def terms(self, model: DeepGP, batch: Batch, draws: Draws) -> Terms:
-        """The terms of eq. (SOD_Elbo)."""
+        """The terms of eq. (SOD_Elbo), or of the leave-one-out objective."""
+        if self.uses_all_labels:
+            return sod_labels.leave_one_out_terms(model, batch, draws, self.coupling)
         points, kls = model.propagate(Points(batch.X_s, batch.X_b), draws, self.coupling)
         p_s, p_b = model.likelihood.at(batch.X_s, batch.X_b, draws, batch.precision_b)
         last = cast(SubsetLayer, model.layers[-1])

@@ -18,7 +18,9 @@ from torch import Tensor
 
 from sodgp.inference.contract import Predictor
 from sodgp.kernels.dense import covariance, is_captureable, variance
+from sodgp.inference.sod_labels import posterior
 from sodgp.layers.contract import Points
+from sodgp.layers.families import Gaussian
 from sodgp.layers.subset import ROWS_JOINTLY, SubsetLayer
 from sodgp.likelihoods.contract import Sites
 from sodgp.linalg.cholesky import draw_root
@@ -30,6 +32,22 @@ __all__ = ["DrawnLayer", "MarginalPredictor", "SubsetPredictor", "kept_or_drawn"
 
 # Largest size of what is kept for the next prediction of a model, copies of its parameters included.
 _KEPT_BYTES = 2**26
+# Rows with labels that are propagated at once.
+_LABEL_CHUNK = 1000
+
+
+class RestDraws:
+    """Independent numbers for every row from a source whose numbers for other rows are shared."""
+
+    def __init__(self, draws: Draws) -> None:
+        self._draws, self.n_samples = draws, draws.n_samples
+
+    def subset(self, rows: int, width: int) -> Tensor:
+        return self._draws.subset(rows, width)
+
+    def rest(self, rows: int, width: int) -> Tensor:
+        import os
+        return self._draws.rest(rows, width) if os.environ.get("SHARED") else self._draws.subset(rows, width)
 
 Rows = Float[Tensor, "*#batch #T N D_in"]
 
@@ -114,8 +132,9 @@ class SubsetPredictor:
     @torch.no_grad()
     def __init__(self, model: DeepGP, X_s: Float[Tensor, "*batch 1 M D"], sites: Sites, draws: Draws) -> None:
         self._hidden: list[DrawnLayer] = []
-        Z_s = X_s
         layers = cast("list[SubsetLayer]", list(model.layers))
+        size = layers[0].q_mean.shape[-2]
+        rows, Z_s = X_s, X_s[..., :size, :]
         for layer in layers[:-1]:
             inputs = layer.to_kernel_layout(Z_s)
             cond = layer.condition(_with_one_row(inputs))
@@ -124,14 +143,43 @@ class SubsetPredictor:
             Z_s, w = layer.draw_subset(m, C, cond, mean_s, layer.draw_variance, numbers)
             self._hidden.append(DrawnLayer(layer, inputs, cond.factor.inverse_value, w))
             Z_s = layer.from_kernel_layout(Z_s)
-        cond, q_hat, _ = layers[-1].conditioned_on_labels(_with_one_row(Z_s), *sites)
-        self._last = DrawnLayer(layers[-1], Z_s, cond.factor.inverse_value, q_hat.w.mean)
+        if rows.shape[-2] > size:
+            cond = layers[-1].condition(_with_one_row(Z_s))
+            w = self._given_all_labels(layers[-1], Z_s, cond.factor.inverse_value, rows, sites, draws)
+        else:
+            cond, q_hat, _ = layers[-1].conditioned_on_labels(_with_one_row(Z_s), *sites)
+            w = q_hat.w
+        self._last = DrawnLayer(layers[-1], Z_s, cond.factor.inverse_value, w.mean)
         # Factor of the covariance of w in the last layer, [T, P, M, M], and the reduction of variance that it leaves.
-        self._factor = q_hat.w.factor
+        self._factor = w.factor
         eye = torch.eye(self._factor.shape[-1], dtype=self._factor.dtype, device=self._factor.device)
         self._S = eye - self._factor @ self._factor.mT
         # The mean of a row is A' w = K_RS (L^-T w), without a product of L^-1 with the rows.
         self._weights = self._last.L_inv.mT @ self._last.w
+
+    def _given_all_labels(
+        self,
+        last: SubsetLayer,
+        Z_s: Float[Tensor, "*batch #T M D_in"],
+        L_inv: Float[Tensor, "*batch #T M M"],
+        rows: Float[Tensor, "*batch 1 N D"],
+        sites: Sites,
+        draws: Draws,
+    ) -> Gaussian:
+        """q_hat of w in the last layer given the labels of all rows, the subset's first; rows in chunks."""
+        size, v = Z_s.shape[-2], sites.variance
+        labels = sites.label
+        gram, Ay = 0.0, 0.0
+        chunks = zip(rows.split(_LABEL_CHUNK, -2), labels.split(_LABEL_CHUNK, -2), strict=True)
+        for number, (X, y) in enumerate(chunks):
+            if number == 0:
+                rest = self.hidden(X[..., size:, :], RestDraws(draws), len(self._hidden)) 
+                Z = torch.cat([Z_s.expand(*rest.shape[:-2], *Z_s.shape[-2:]), rest], -2)
+            else:
+                Z = self.hidden(X, RestDraws(draws), len(self._hidden))
+            A = L_inv @ covariance(last.kernel, Z_s, Z)
+            gram, Ay = gram + A @ A.mT, Ay + A @ (y - last.mean(Z))
+        return posterior(gram, Ay, v)
 
     @property
     def tensors(self) -> list[Tensor]:

@@ -65,6 +65,8 @@ class SubsetLayer(gpytorch.Module):
         Position in the stack, from 1, for error messages.
     replicates : torch.Size
         Leading axes of independent models that train at the same time.
+    trains_q : bool
+        False fixes q at these values: with a factor scale of 1, at the prior.
 
     Examples
     --------
@@ -80,8 +82,8 @@ class SubsetLayer(gpytorch.Module):
 
     has_kernel_per_output: ClassVar[bool] = False
 
-    q_mean: nn.Parameter
-    q_factor: nn.Parameter
+    q_mean: Tensor
+    q_factor: Tensor
 
     def __init__(
         self,
@@ -96,6 +98,7 @@ class SubsetLayer(gpytorch.Module):
         jitter: Jitter | None = None,
         index: int = 1,
         replicates: torch.Size = torch.Size(),
+        trains_q: bool = True,
     ) -> None:
         super().__init__()
         self.kernel = kernel
@@ -105,9 +108,13 @@ class SubsetLayer(gpytorch.Module):
         self.index = index
         dtype = mean.weight.dtype
         self.jitter = Jitter.default(dtype) if jitter is None else jitter
-        self.register_parameter("q_mean", nn.Parameter(torch.zeros(*replicates, size, width, dtype=dtype)))
+        mean_of_q = torch.zeros(*replicates, size, width, dtype=dtype)
         factor = factor_scale * torch.eye(size, dtype=dtype).expand(*replicates, width, size, size)
-        self.register_parameter("q_factor", nn.Parameter(factor.clone()))
+        for name, start in {"q_mean": mean_of_q, "q_factor": factor.clone()}.items():
+            if trains_q:
+                self.register_parameter(name, nn.Parameter(start))
+            else:
+                self.register_buffer(name, start)
         self.has_noise = noise_variance is not None
         if noise_variance is not None:
             register_floored(self, "raw_noise", torch.full(replicates, noise_variance, dtype=dtype))
