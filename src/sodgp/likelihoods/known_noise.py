@@ -42,6 +42,7 @@ class KnownNoise(GaussianOptions):
 
     name: ClassVar[str] = "known_noise"
     is_plain: ClassVar[bool] = False
+    uses_subset: ClassVar[bool] = True
 
     def build(self, sizes: Sizes) -> Likelihood:
         """The module, in which nothing is trained."""
