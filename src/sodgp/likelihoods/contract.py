@@ -12,6 +12,7 @@ from torch import Tensor
 
 from sodgp.linalg.cholesky import Jitter
 from sodgp.linalg.draws import Draws
+from sodgp.predictive.contract import Unitless
 
 __all__ = ["Likelihood", "LikelihoodOptions", "Marginals", "RowLikelihood", "Sites", "Sizes"]
 
@@ -90,8 +91,12 @@ class RowLikelihood(Protocol):
     def sites(self, y: Float[Tensor, "*#batch 1 M P"]) -> Sites:
         """The Gaussian sites of the subset's labels y in q_hat; only asked for at the subset's rows."""
 
-    def predictive(self, mean: Elementwise, variance: Elementwise) -> tuple[Components, Components]:
-        """Means and variances of y given those of f, [..., C, N, P]: C >= T equally likely Gaussian components."""
+    def predictive(self, mean: Elementwise, variance: Elementwise) -> tuple[Components, Components] | Unitless:
+        """The distribution of y given means and variances of f.
+
+        Of Gaussian noise means and variances [..., C, N, P] of C >= T equally likely components; else an object of
+        `sodgp.predictive`.
+        """
 
     def noise_variance(self, *, drawn: bool) -> Float[Tensor, "*batch #T #N P"]:
         """Variance of y given f. With `drawn` that of a random observation of every row and sample, else its mean."""
@@ -203,6 +208,10 @@ class LikelihoodOptions(Protocol):
     @property
     def is_plain(self) -> bool:
         """Whether the noise is one Gaussian for all rows, which every inference method supports."""
+
+    @property
+    def targets(self) -> str:
+        """What y is: ``"numbers"`` (standardised), ``"counts"`` (as they are) or ``"classes"``."""
 
     def build(self, sizes: Sizes) -> Likelihood:
         """The module with its initial parameters."""

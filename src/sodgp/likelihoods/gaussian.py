@@ -58,6 +58,8 @@ class GaussianOptions(Parameters):
 
     outlier_probability: float | None = None
 
+    targets: ClassVar[str] = "numbers"
+
     def __post_init__(self) -> None:
         share = self.outlier_probability
         if share is not None and check_share("outlier_probability", share) == 1.0:
