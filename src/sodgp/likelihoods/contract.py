@@ -12,6 +12,7 @@ from torch import Tensor
 
 from sodgp.linalg.cholesky import Jitter
 from sodgp.linalg.draws import Draws
+from sodgp.predictive.contract import Unitless
 
 __all__ = ["Likelihood", "LikelihoodOptions", "Marginals", "NaturalSites", "RowLikelihood", "Sites", "Sizes"]
 
@@ -113,11 +114,11 @@ class RowLikelihood(Protocol):
         E[d log p] + lambda_2 mean with E[d log p] = de/dm (Khan & Lin 2017). Without a gradient.
         """
 
-    def predictive(self, mean: Elementwise, variance: Elementwise) -> Any:
-        """The distribution of y given the moments of f.
+    def predictive(self, mean: Elementwise, variance: Elementwise) -> tuple[Components, Components] | Unitless:
+        """The distribution of y given means and variances of f.
 
-        Where y given f is Gaussian: means and variances [..., C, N, P] of C >= T equally likely Gaussian components.
-        Else a distribution of the room `predictive` over N rows, from moments [1, T, N, P].
+        Of Gaussian noise means and variances [..., C, N, P] of C >= T equally likely components; else an object of
+        `sodgp.predictive`.
         """
 
     def noise_variance(self, *, drawn: bool) -> Float[Tensor, "*batch #T #N P"]:
