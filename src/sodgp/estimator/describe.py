@@ -37,10 +37,13 @@ def models_of(model: DeepGPRegressor) -> list[DeepGPRegressor]:
 def noise_std(model: DeepGPRegressor) -> list[float]:
     """Standard deviation of the observation noise of every target, in original units; a typical one where it varies.
 
-    With heavy tails, that of the mixture of all levels; with members, of their mixture.
+    With heavy tails, that of the mixture of all levels; with members, of their mixture. Empty where y has no noise
+    variance, such as counts.
     """
-    likelihoods = [one.model.likelihood for one in model.fitted_.models]
-    variances = [likelihood.mean_noise_variance.detach().flatten().cpu().numpy() for likelihood in likelihoods]
+    found = [one.model.likelihood.mean_noise_variance for one in model.fitted_.models]
+    variances = [variance.detach().flatten().cpu().numpy() for variance in found if variance is not None]
+    if not variances:
+        return []
     roots = np.sqrt(np.mean(variances, axis=0)) * model.fitted_.y_scaler.scale_
     return [float(root) for root in roots]
 
@@ -109,7 +112,7 @@ def describe(model: DeepGPRegressor) -> dict[str, Any]:
         "bad_gradients": history.bad_gradients,
         "safeguards": _safeguards(model),
         "seconds": history.seconds[-1] if history.seconds else None,
-        "noise_std": dict(zip(target_names(model), noise_std(model), strict=True)),
+        "noise_std": dict(zip(target_names(model), noise_std(model), strict=False)),
         "options": encode_parameters(named),
     }
 

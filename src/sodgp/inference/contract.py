@@ -358,10 +358,10 @@ class Inference(Protocol):
     def carried(
         self,
         model: DeepGP,
+        successor: DeepGP,
         old: Subset,
         new: Subset,
         kept: Int[Tensor, " M_new"],
-        variances: tuple[Float[Tensor, "#M_old P"], Float[Tensor, "#M_new P"]],
     ) -> dict[str, Parameters]:
         """Candidates for q on another subset that keep what the model has learned; empty for q without a subset.
 
@@ -369,17 +369,14 @@ class Inference(Protocol):
         ----------
         model : DeepGP
             Without replicates.
+        successor : DeepGP
+            The model for the subset `new`, with the hyper-parameters of `model`. Buffers of its that belong to rows of
+            the subset are set here.
         old, new : Subset
         kept : Tensor of shape [M'], int64
             For every row of `new` its position in `old`, or -1.
-        variances : pair of Tensor of shape [M or 1, P] and [M' or 1, P]
-            Noise variances of the labels of `old` and `new`.
         """
         return {}
-
-    def label_variances(self, model: DeepGP, X: Float[Tensor, "M D"]) -> Float[Tensor, "#M P"]:
-        """Noise variances in q of the labels of a subset; by default the likelihood's."""
-        return model.noise_variance
 
     def training_numbers(self, architecture: Architecture, n_rows: int, batch_rows: int, n_samples: int) -> float:
         """Estimate of the largest number of floating-point numbers in memory during training, without the data."""

@@ -12,6 +12,7 @@ from torch import Tensor
 from sodgp.inference.contract import Inference, Predictor, TrainingSet
 from sodgp.layers.contract import Points
 from sodgp.layers.inducing import InducingLayer
+from sodgp.likelihoods.contract import LikelihoodOptions
 from sodgp.linalg.draws import Draws
 from sodgp.model.architecture import Architecture, linear_weights
 from sodgp.model.deep_gp import DeepGP

@@ -20,7 +20,7 @@ from sodgp.layers.families import FAMILIES
 from sodgp.layers.separate import SeparateLayer
 from sodgp.layers.subset import COUPLINGS, SubsetLayer
 from sodgp.likelihoods.contract import LikelihoodOptions
-from sodgp.linalg.draws import Draws, FreshDraws
+from sodgp.linalg.draws import Draws
 from sodgp.model.architecture import GROUP, Architecture
 from sodgp.model.deep_gp import DeepGP
 from sodgp.system import parameters
@@ -254,19 +254,15 @@ class SoD(parameters.Parameters, Inference):
     def carried(
         self,
         model: DeepGP,
+        successor: DeepGP,
         old: Subset,
         new: Subset,
         kept: Int[Tensor, " M_new"],
-        variances: tuple[Float[Tensor, "#M_old P"], Float[Tensor, "#M_new P"]],
     ) -> dict[str, Parameters]:
         """The distribution q(F_S) transferred through p(F_S' | F_S); see `sodgp.inference.sod_transfer`."""
-        return sod_transfer.carried(model, old, new, kept, *variances)
-
-    def label_variances(self, model: DeepGP, X: Float[Tensor, "M D"]) -> Float[Tensor, "#M P"]:
-        """Noise variances of the sites of a subset's labels."""
-        rows = X.unsqueeze(0)
-        p_s, _ = model.likelihood.at(rows, rows[:, :1], FreshDraws(torch.Generator(), 1))
-        return _last(model).label_noise(p_s.sites(rows).variance).squeeze(0)
+        sod_sites.carry(model, successor, kept)
+        sites = sod_sites.of_labels(model, old), sod_sites.of_labels(successor, new)
+        return sod_transfer.carried(model, old, new, kept, *sites)
 
     def training_numbers(self, architecture: Architecture, n_rows: int, batch_rows: int, n_samples: int) -> float:
         """As in the contract; the couplings differ in the size of their draws."""
@@ -300,10 +296,6 @@ class SoD(parameters.Parameters, Inference):
         T = n_samples if differ or model.likelihood.varies else 1
         own = widths[0] if model.has_separate_kernels else 1
         return fixed + M * M * (max(len(widths) - 2, 0) * T + own), per_row
-
-
-def _last(model: DeepGP) -> SubsetLayer:
-    return cast(SubsetLayer, model.last)
 
 
 def _start_at_prior_means(layers: list[SubsetLayer], X_s: Float[Tensor, "*replicates M D"]) -> None:

@@ -20,15 +20,17 @@ from __future__ import annotations
 from typing import cast
 
 import torch
+from jaxtyping import Int
 from torch import Tensor
 
-from sodgp.inference.contract import Batch, Moves
+from sodgp.inference.contract import Batch, Moves, Subset
 from sodgp.layers.contract import Points
 from sodgp.layers.subset import SubsetLayer
-from sodgp.linalg.draws import Draws
+from sodgp.likelihoods.contract import NaturalSites, Sites
+from sodgp.linalg.draws import Draws, FreshDraws
 from sodgp.model.deep_gp import DeepGP
 
-__all__ = ["STEP", "moves"]
+__all__ = ["STEP", "carry", "moves", "of_labels"]
 
 STEP = 0.3
 """rho at the initial learning rate, with which it falls; at most 0.5."""
@@ -49,3 +51,25 @@ def moves(model: DeepGP, batch: Batch, draws: Draws, pace: Tensor | float, coupl
         (old, old + rho * (target.mean(-3) - old))
         for old, target in zip((last.lambda_1, last.lambda_2), targets, strict=True)
     ]
+
+
+@torch.no_grad()
+def of_labels(model: DeepGP, subset: Subset) -> NaturalSites:
+    """The sites of a subset's labels in the model's q_hat, Gaussian labels included, [M, P] each."""
+    last = cast(SubsetLayer, model.last)
+    if last.has_sites:
+        return NaturalSites(last.lambda_1, last.lambda_2)
+    X, y = subset.X.unsqueeze(0), subset.y.unsqueeze(0)
+    p_s, _ = model.likelihood.at(X, X[:, :1], FreshDraws(torch.Generator(), 1))
+    label, variance = cast(Sites, p_s.sites(y))
+    v = last.label_noise(variance)
+    return NaturalSites((label / v).squeeze(0), v.reciprocal().expand_as(label).squeeze(0))
+
+
+@torch.no_grad()
+def carry(model: DeepGP, successor: DeepGP, kept: Int[Tensor, " M_new"]) -> None:
+    """Give the successor the sites of the rows that both models have; new rows begin without."""
+    old, new = cast(SubsetLayer, model.last), cast(SubsetLayer, successor.last)
+    if new.has_sites:
+        for ours, theirs in ((new.lambda_1, old.lambda_1), (new.lambda_2, old.lambda_2)):
+            ours.copy_(torch.where((kept >= 0).unsqueeze(-1), theirs[kept.clamp_min(0)], 0.0))

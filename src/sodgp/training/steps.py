@@ -72,12 +72,11 @@ class Schedule:
 
 
 class Step(Protocol):
-    """What the training loop drives.
+    """What the training loop drives."""
 
-    `parameters` is everything that a roll-back restores: trained parameters, and buffers that steps move.
-    """
-
-    parameters: Sequence[Tensor]
+    @property
+    def parameters(self) -> Sequence[Tensor]:
+        """Everything that a roll-back restores: trained parameters, and buffers that steps move."""
 
     @property
     def optimizer(self) -> torch.optim.Optimizer:

@@ -67,7 +67,7 @@ def rules(c: Combination) -> Iterator[Rule]:
     )
     yield Rule(
         "warm_start with noise that varies",
-        config.warm_start and not is_plain,
+        config.warm_start and not is_plain and config.likelihood.is_conjugate,
         "warm_start=True does not carry noise that varies: use likelihood='gaussian'.",
     )
     yield Rule(
