@@ -19,7 +19,18 @@ from sodgp.model.deep_gp import DeepGP
 if TYPE_CHECKING:
     from sodgp.inference.sampler import Sampler
 
-__all__ = ["Batch", "Inference", "Parameters", "Predictor", "Subset", "Terms", "TrainingSet", "bound", "rest_of"]
+__all__ = [
+    "Batch",
+    "Inference",
+    "Moves",
+    "Parameters",
+    "Predictor",
+    "Subset",
+    "Terms",
+    "TrainingSet",
+    "bound",
+    "rest_of",
+]
 
 
 @dataclass(frozen=True)
@@ -122,6 +133,9 @@ class Subset(NamedTuple):
 
 Parameters = list[tuple[Float[Tensor, "M D"], Float[Tensor, "D M M"]]]
 """``q_mean`` and ``q_factor`` of every layer, for a model without replicates."""
+
+Moves = list[tuple[Tensor, Tensor]]
+"""Buffers of a model, each with its next value."""
 
 Terms = dict[str, Float[Tensor, "*replicates"]]
 """The terms of an objective by their names."""
@@ -317,6 +331,21 @@ class Inference(Protocol):
         self, model: DeepGP, X_s: Float[Tensor, "*batch 1 M D"], y_s: Float[Tensor, "*batch 1 M P"], draws: Draws
     ) -> Predictor:
         """Predictions of f given the subset, for which `draws` has the random numbers."""
+
+    def moves(self, model: DeepGP, batch: Batch, draws: Draws, pace: Tensor | float) -> Moves:
+        """Next values of buffers that do not follow a gradient but move to a fixed point; by default none.
+
+        Asked after every step of the optimiser, without a gradient, and like `terms` free of conditions on values.
+
+        Parameters
+        ----------
+        model, batch
+        draws : Draws
+            The only source of random numbers.
+        pace : float or scalar Tensor
+            The learning rate relative to the initial one: it falls with the schedule, and is halved by a roll-back.
+        """
+        return []
 
     def samples_differ(self, model: DeepGP) -> bool:
         """Whether f has a different distribution in each Monte Carlo sample; usually where there are hidden layers."""

@@ -80,6 +80,10 @@ class InducingMethod(Parameters, Inference):
 
     uses_subset: ClassVar[bool] = False
 
+    def supports(self, likelihood: LikelihoodOptions) -> bool:
+        """Every likelihood that has no parameters for the rows of a subset."""
+        return not likelihood.uses_subset
+
     def predictor(
         self, model: DeepGP, X_s: Float[Tensor, "*batch 1 M D"], y_s: Float[Tensor, "*batch 1 M P"], draws: Draws
     ) -> Predictor:

@@ -125,6 +125,10 @@ class MeanField(InducingMethod):
         )
         return DeepGP([*layers, last], architecture.build_likelihood(), replicates=replicates)
 
+    def supports(self, likelihood: LikelihoodOptions) -> bool:
+        """Only Gaussian noise of one variance, for which all expectations are closed."""
+        return likelihood.is_plain
+
     def usual_batch(self, size: int, n_rest: int, least: int) -> int:
         """All rows."""
         return n_rest

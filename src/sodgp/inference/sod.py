@@ -12,12 +12,13 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from sodgp.errors import ConfigurationError
-from sodgp.inference import sod_transfer
-from sodgp.inference.contract import Batch, Inference, Parameters, Predictor, Subset, Terms, TrainingSet
+from sodgp.inference import sod_sites, sod_transfer
+from sodgp.inference.contract import Batch, Inference, Moves, Parameters, Predictor, Subset, Terms, TrainingSet
 from sodgp.inference.sod_prediction import MarginalPredictor, kept_or_drawn
 from sodgp.layers.contract import Points
 from sodgp.layers.families import FAMILIES
-from sodgp.layers.subset import COUPLINGS, SeparateLayer, SubsetLayer
+from sodgp.layers.separate import SeparateLayer
+from sodgp.layers.subset import COUPLINGS, SubsetLayer
 from sodgp.likelihoods.contract import LikelihoodOptions
 from sodgp.linalg.draws import Draws, FreshDraws
 from sodgp.model.architecture import GROUP, Architecture
@@ -196,6 +197,7 @@ class SoD(parameters.Parameters, Inference):
             noise: float | None = start.layer_noise_variance
             if index == last:
                 noise = None if self.tie_label_noise else start.label_noise_variance
+            has_sites = index == last and not architecture.likelihood.is_conjugate
             per_output = bool(self.separate_kernels) and index == 0 and last > 0
             layer = (SeparateLayer if per_output else SubsetLayer)(
                 architecture.kernel_of(index, per_output=per_output),
@@ -204,6 +206,7 @@ class SoD(parameters.Parameters, Inference):
                 width=width,
                 parameterization=self.parameterization,
                 noise_variance=noise,
+                has_sites=has_sites,
                 factor_scale=start.last_factor if index == last else start.hidden_factor,
                 jitter=architecture.jitter,
                 index=index + 1,
@@ -234,6 +237,10 @@ class SoD(parameters.Parameters, Inference):
         if kl_noise is not None:
             terms["kl_noise"] = -kl_noise.mean(-1)
         return model.with_log_prior(terms)
+
+    def moves(self, model: DeepGP, batch: Batch, draws: Draws, pace: Tensor | float) -> Moves:
+        """A natural-gradient step of the sites of labels that are not Gaussian; see `sodgp.inference.sod_sites`."""
+        return sod_sites.moves(model, batch, draws, pace, self.coupling)
 
     def predictor(
         self, model: DeepGP, X_s: Float[Tensor, "*batch 1 M D"], y_s: Float[Tensor, "*batch 1 M P"], draws: Draws

@@ -62,6 +62,8 @@ class Dirichlet(Parameters):
 
     name: ClassVar[str] = "dirichlet"
     is_plain: ClassVar[bool] = False
+    is_conjugate: ClassVar[bool] = True
+    uses_subset: ClassVar[bool] = True
     targets: ClassVar[str] = "classes"
 
     def __post_init__(self) -> None:

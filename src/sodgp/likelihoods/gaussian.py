@@ -21,6 +21,7 @@ from sodgp.likelihoods.contract import (
     Elementwise,
     Likelihood,
     Marginals,
+    NaturalSites,
     PerRow,
     RestInputs,
     RowLikelihood,
@@ -59,6 +60,8 @@ class GaussianOptions(Parameters):
     outlier_probability: float | None = None
 
     targets: ClassVar[str] = "numbers"
+    is_conjugate: ClassVar[bool] = True
+    uses_subset: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         share = self.outlier_probability
@@ -182,6 +185,12 @@ class NoiseRows(ABC):
     @abstractmethod
     def sites(self, y: Float[Tensor, "*#batch 1 M P"]) -> Sites:
         """The labels, and their noise variances in q_hat."""
+
+    def natural_sites(self, y: Elementwise, mean: Elementwise, variance: Elementwise) -> NaturalSites:
+        """The natural parameters of `sites`, y/v and 1/v, whatever the moments of f."""
+        label, v = self.sites(y)
+        shape = torch.broadcast_shapes(mean.shape, label.shape)
+        return NaturalSites((label / v).expand(shape), v.reciprocal().expand(shape))
 
     def log_density(self, y: Elementwise, f: Elementwise) -> Float[Tensor, "*batch N P"]:
         """As in `RowLikelihood`."""

@@ -42,6 +42,7 @@ class KnownNoise(GaussianOptions):
 
     name: ClassVar[str] = "known_noise"
     is_plain: ClassVar[bool] = False
+    uses_subset: ClassVar[bool] = True
 
     def with_noise(self, variance: Float[Tensor, " P"], precision: Float[Tensor, "M P"]) -> KnownNoise:
         """The same with the noise of one data set."""
