@@ -182,6 +182,7 @@ def prepare(
         initialization=config.initialization,
         jitter=config.jitter,
         dtype=config.dtype,
+        target_mean=y.mean(0),
     )
     held = None
     if len(held_out):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,7 +11,7 @@ from sklearn.exceptions import DataConversionWarning
 from sklearn.utils import column_or_1d
 
 from sodgp.errors import InputError, InputTypeError, SodgpWarning
-from sodgp.likelihoods.contract import LikelihoodOptions
+from sodgp.likelihoods.contract import ClassOptions, LikelihoodOptions
 from sodgp.likelihoods.dirichlet import Dirichlet
 from sodgp.predictive.classes import codes_of, shown
 from sodgp.system.validation import FloatArray, without_tensors
@@ -55,6 +55,8 @@ def encoded(likelihood: LikelihoodOptions, y: FloatArray, noise: FloatArray | No
     if likelihood.targets == "counts":
         check_counts(y, likelihood.name)
         return Encoded(y, None, is_scaled=False)
+    if n_latents(likelihood, n_classes) == 1:
+        return Encoded(y, None, is_scaled=False)
     one_hot = np.eye(n_classes)[y[:, 0].astype(np.int64)]
     if isinstance(likelihood, Dirichlet):
         return Encoded(*likelihood.transformed(one_hot), is_scaled=True)
@@ -62,8 +64,8 @@ def encoded(likelihood: LikelihoodOptions, y: FloatArray, noise: FloatArray | No
 
 
 def n_latents(likelihood: LikelihoodOptions, n_classes: int) -> int:
-    """Latent outputs of a classifier."""
-    return n_classes
+    """Latent outputs of a classifier; InputError where the likelihood is not for so many classes."""
+    return cast(ClassOptions, likelihood).outputs(n_classes)
 
 
 def check_counts(y: FloatArray, likelihood: str) -> None:

@@ -3,9 +3,10 @@
 Imports `predictive`, `layers` and below; every model owns one likelihood.
 """
 
+from sodgp.likelihoods.bernoulli import Bernoulli
 from sodgp.likelihoods.dirichlet import Dirichlet
 from sodgp.likelihoods.gaussian import Gaussian
 from sodgp.likelihoods.heavy_tailed import HeavyTailed
 from sodgp.likelihoods.heteroscedastic import Heteroscedastic
 
-__all__ = ["Dirichlet", "Gaussian", "HeavyTailed", "Heteroscedastic"]
+__all__ = ["Bernoulli", "Dirichlet", "Gaussian", "HeavyTailed", "Heteroscedastic"]

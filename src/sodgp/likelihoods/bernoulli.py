@@ -11,6 +11,7 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.nn.functional import logsigmoid
 
+from sodgp.errors import InputError
 from sodgp.likelihoods.contract import Elementwise, Likelihood, RowLikelihood, Sizes
 from sodgp.likelihoods.latent import LatentLikelihood, QuadratureOptions, QuadratureRows, Values, start_of
 from sodgp.likelihoods.quadrature import expectation, nodes_under
@@ -56,6 +57,14 @@ class Bernoulli(QuadratureOptions):
     def build(self, sizes: Sizes) -> Likelihood:
         """The module; its offset starts at the share of the second class."""
         return BernoulliLikelihood(start_of(sizes, self._inverse), self.link, self.quadrature_order)
+
+    def outputs(self, n_classes: int) -> int:
+        """One latent function; InputError for more than two classes."""
+        if n_classes != 2:
+            raise InputError(
+                f"likelihood={self.name!r} is of two classes, and y has {n_classes}: use likelihood='softmax', or None."
+            )
+        return 1
 
     def _inverse(self, share: Tensor) -> Tensor:
         share = share.clamp(_SMALLEST_SHARE, 1.0 - _SMALLEST_SHARE)
@@ -105,11 +114,11 @@ class LogitRows(QuadratureRows):
         f, log_weights = nodes_under(mean, variance, self.order)
         return expectation(self.probability(f), log_weights)
 
-    def predictive(self, mean: Float[Tensor, "1 T N 1"], variance: Float[Tensor, "1 #T #N 1"]) -> ClassDistribution:
+    def predictive(self, mean: Float[Tensor, "T N 1"], variance: Float[Tensor, "#T #N 1"]) -> ClassDistribution:
         """Probabilities of both classes, whose draws have the random numbers of a draw of f each."""
-        p = self.mean_probability(mean, variance).mean((0, 1))
+        p = self.mean_probability(mean, variance).mean(0)
         normal = self.draws.rest(mean.shape[-2], 1)
-        each = self.probability(mean + variance.clamp_min(0.0).sqrt() * normal).squeeze(0)
+        each = self.probability(mean + variance.clamp_min(0.0).sqrt() * normal)
         return ClassDistribution(torch.cat([1.0 - p, p], -1), torch.cat([1.0 - each, each], -1))
 
 

@@ -14,7 +14,7 @@ from sodgp.linalg.cholesky import Jitter
 from sodgp.linalg.draws import Draws
 from sodgp.predictive.contract import Unitless
 
-__all__ = ["Likelihood", "LikelihoodOptions", "Marginals", "NaturalSites", "RowLikelihood", "Sites", "Sizes"]
+__all__ = ["ClassOptions", "Likelihood", "LikelihoodOptions", "Marginals", "NaturalSites", "RowLikelihood", "Sites", "Sizes"]
 
 # Labels, function values or moments for every sample, row and output, [..., T, N, P]; axes along which they are equal
 # may have size 1, or in front be missing.
@@ -258,3 +258,17 @@ class LikelihoodOptions(Protocol):
 
     def set_params(self, **changes: Any) -> LikelihoodOptions:
         """A copy with other values."""
+
+
+@runtime_checkable
+class ClassOptions(LikelihoodOptions, Protocol):
+    """The likelihood of classes."""
+
+    def outputs(self, n_classes: int) -> int:
+        """How many latent functions so many classes have: one column of 0 and 1 in y, or a column for each class.
+
+        Raises
+        ------
+        InputError
+            The likelihood is not for so many classes.
+        """

@@ -69,6 +69,10 @@ class Dirichlet(Parameters):
     def __post_init__(self) -> None:
         check_positive("alpha", self.alpha)
 
+    def outputs(self, n_classes: int) -> int:
+        """A latent function for each class."""
+        return n_classes
+
     def transformed(self, one_hot: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Observations and their noise variances, both [N, K], of labels as rows of zeros and a one."""
         counts = one_hot + self.alpha

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from numpy.typing import NDArray
 
@@ -38,6 +38,7 @@ class Units:
     classes: NDArray[Any] | None = None
 
 
+@runtime_checkable
 class Predictive(Protocol):
     """The distribution of y at N rows: `GaussianMixture`, `StudentMixture`, `CountMixture` or `ClassDistribution`."""
 
@@ -72,6 +73,7 @@ class Predictive(Protocol):
         """The equal mixture of many models' predictions of the same rows."""
 
 
+@runtime_checkable
 class Unitless(Protocol):
     """A distribution in a model's units, as a likelihood makes it."""
 

@@ -22,7 +22,7 @@ from sodgp.inference.dsvi import DSVI
 from sodgp.inference.mean_field import MeanField
 from sodgp.inference.sghmc import SGHMC
 from sodgp.inference.sod import SoD
-from sodgp.likelihoods import Dirichlet, Gaussian, HeavyTailed, Heteroscedastic
+from sodgp.likelihoods import Bernoulli, Dirichlet, Gaussian, HeavyTailed, Heteroscedastic
 from sodgp.likelihoods.contract import LikelihoodOptions
 from sodgp.linalg.cholesky import DEFAULT_JITTER, Jitter
 from sodgp.model.architecture import Initialization
@@ -39,9 +39,9 @@ E = TypeVar("E")
 METHODS: Final[dict[str, type[SoD | DSVI | SGHMC | MeanField]]] = {
     method.name: method for method in (SoD, DSVI, SGHMC, MeanField)
 }
-LIKELIHOODS: Final[dict[str, type[Gaussian | Heteroscedastic | HeavyTailed | Dirichlet]]] = {
-    likelihood.name: likelihood for likelihood in (Gaussian, Heteroscedastic, HeavyTailed, Dirichlet)
-}
+_OF_NUMBERS: Final = (Gaussian, Heteroscedastic, HeavyTailed)
+_OF_CLASSES: Final = (Bernoulli, Dirichlet)
+LIKELIHOODS: Final[dict[str, type[Any]]] = {each.name: each for each in (*_OF_NUMBERS, *_OF_CLASSES)}
 # Fields of methods and likelihoods that training does not use: they may be changed without a new fit.
 OF_PREDICTION_ONLY: Final = frozenset({"member_spread", "outlier_probability"})
 
@@ -208,8 +208,7 @@ def likelihood_for(likelihood: Any, takes: Sequence[str], n_classes: int | None)
     """
     if likelihood is None and "classes" not in takes:
         raise ConfigurationError(f"likelihood=None is unknown; give one of {', '.join(map(repr, _names(takes)))}.")
-    found = Dirichlet() if likelihood is None else likelihood_of(likelihood)
-    assert found is not None
+    found = likelihood_of(likelihood) or _LIKELIHOODS["bernoulli" if n_classes in (None, 2) else "dirichlet"]
     if found.targets not in takes:
         other = "DeepGPClassifier" if found.targets == "classes" else "DeepGPRegressor"
         raise ConfigurationError(
