@@ -14,7 +14,16 @@ from sodgp.linalg.cholesky import Jitter
 from sodgp.linalg.draws import Draws
 from sodgp.predictive.contract import Unitless
 
-__all__ = ["ClassOptions", "Likelihood", "LikelihoodOptions", "Marginals", "NaturalSites", "RowLikelihood", "Sites", "Sizes"]
+__all__ = [
+    "ClassOptions",
+    "Likelihood",
+    "LikelihoodOptions",
+    "Marginals",
+    "NaturalSites",
+    "RowLikelihood",
+    "Sites",
+    "Sizes",
+]
 
 # Labels, function values or moments for every sample, row and output, [..., T, N, P]; axes along which they are equal
 # may have size 1, or in front be missing.

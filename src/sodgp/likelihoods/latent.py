@@ -6,6 +6,7 @@ found by quadrature.
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -203,11 +204,11 @@ class QuadratureRows(LatentRows):
         return log_expectation(self.log_density(y, f), log_weights)
 
     def components(
-        self, mean: Float[Tensor, "1 T N P"], variance: Float[Tensor, "1 #T #N P"]
+        self, mean: Float[Tensor, "T N P"], variance: Float[Tensor, "#T #N P"]
     ) -> tuple[Float[Tensor, "C N P"], Float[Tensor, " C"]]:
         """Function values in the place of all Gaussians of f, and the logs of their weights, which sum to one."""
         samples = mean.shape[-3]
         order = self.order if samples == 1 else min(self.order, _NODES_OF_MANY)
         f, log_weights = nodes_under(mean, variance, order)
-        log_weights = (log_weights - torch.tensor(samples).log()).expand(-1, 1, samples, 1, 1)
-        return f.flatten(0, 2), log_weights.flatten()
+        log_weights = (log_weights - math.log(samples)).expand(-1, samples, 1, 1)
+        return f.flatten(0, 1), log_weights.flatten()

@@ -22,7 +22,17 @@ from sodgp.inference.dsvi import DSVI
 from sodgp.inference.mean_field import MeanField
 from sodgp.inference.sghmc import SGHMC
 from sodgp.inference.sod import SoD
-from sodgp.likelihoods import Bernoulli, Dirichlet, Gaussian, HeavyTailed, Heteroscedastic
+from sodgp.likelihoods import (
+    Bernoulli,
+    Dirichlet,
+    Gaussian,
+    HeavyTailed,
+    Heteroscedastic,
+    NegativeBinomial,
+    Poisson,
+    Softmax,
+    StudentT,
+)
 from sodgp.likelihoods.contract import LikelihoodOptions
 from sodgp.linalg.cholesky import DEFAULT_JITTER, Jitter
 from sodgp.model.architecture import Initialization
@@ -39,9 +49,10 @@ E = TypeVar("E")
 METHODS: Final[dict[str, type[SoD | DSVI | SGHMC | MeanField]]] = {
     method.name: method for method in (SoD, DSVI, SGHMC, MeanField)
 }
-_OF_NUMBERS: Final = (Gaussian, Heteroscedastic, HeavyTailed)
-_OF_CLASSES: Final = (Bernoulli, Dirichlet)
-LIKELIHOODS: Final[dict[str, type[Any]]] = {each.name: each for each in (*_OF_NUMBERS, *_OF_CLASSES)}
+_OF_NUMBERS: Final = (Gaussian, Heteroscedastic, HeavyTailed, StudentT)
+_OF_COUNTS: Final = (Poisson, NegativeBinomial)
+_OF_CLASSES: Final = (Bernoulli, Softmax, Dirichlet)
+LIKELIHOODS: Final[dict[str, type[Any]]] = {each.name: each for each in (*_OF_NUMBERS, *_OF_COUNTS, *_OF_CLASSES)}
 # Fields of methods and likelihoods that training does not use: they may be changed without a new fit.
 OF_PREDICTION_ONLY: Final = frozenset({"member_spread", "outlier_probability"})
 
