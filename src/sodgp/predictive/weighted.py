@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from typing import Any, Self, cast
+from typing import Any, Self
 
 import numpy as np
 import torch
@@ -221,7 +221,7 @@ class WeightedMixture(ABC):
         other = object.__new__(type(self))
         shape = self._is_vector if is_vector is None else is_vector
         WeightedMixture.__init__(other, log_weights, centre, further, is_vector=shape)
-        return cast("Self", other)
+        return other
 
     def _over_cells(self, function: Callable[..., FloatArray], y: Numbers | None = None) -> FloatArray:
         """A function of cells, and of y [K] there, applied to blocks of cells."""
