@@ -58,6 +58,13 @@ def n_training_rows(model: DeepGPEstimator) -> int:
     return model.fitted_.n_rows
 
 
+def member_spread(model: DeepGPEstimator) -> float:
+    """The factor by which members' deviations from their means are shrunk in their mixture."""
+    # Counts and class probabilities have no spread around their mean that could be scaled.
+    has_units = model.fitted_.likelihood.targets == "numbers"
+    return method_of(model.inference).usual_spread(model.n_members_) if has_units else 1.0
+
+
 def describe(model: DeepGPEstimator) -> dict[str, Any]:
     """A fitted model as a dictionary that JSON can hold.
 
@@ -111,7 +118,7 @@ def describe(model: DeepGPEstimator) -> dict[str, Any]:
         "separate_kernels": model.model_.has_separate_kernels,
         "outlier_probability": model.outlier_probability_,
         "members": model.n_members_,
-        "member_spread": method_of(model.inference).usual_spread(model.n_members_),
+        "member_spread": member_spread(model),
         "parameters": model.n_parameters_,
         "objective": model.objective_,
         "bound": history.bound[-1] if history.bound else None,

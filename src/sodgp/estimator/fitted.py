@@ -37,6 +37,8 @@ class Columns:
         Names of the columns, where they have some.
     classes : ndarray of shape [K], optional
         Labels in ascending order, where y was one of K classes.
+    class_rows : ndarray of shape [K], optional
+        Rows of every class.
     """
 
     n_inputs: int
@@ -45,6 +47,7 @@ class Columns:
     inputs: NDArray[np.object_] | None = None
     targets: NDArray[np.object_] | None = None
     classes: NDArray[Any] | None = None
+    class_rows: NDArray[np.int64] | None = None
 
 
 @dataclass(frozen=True)

@@ -260,6 +260,8 @@ def _joint(
             if drawn is not None:
                 added = model.likelihood.at(X_s, rows.unsqueeze(0), draws)[1].noise_variance(drawn=drawn)
                 covariance = covariance + torch.diag_embed(added.expand(-1, *mean.shape[1:]).mT)
+            else:
+                mean = mean + model.likelihood.offset
         mean, covariance = (v.cpu().double().expand(size, *v.shape[1:]) for v in (mean, covariance))
         return mean, covariance
 

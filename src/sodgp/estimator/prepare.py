@@ -110,6 +110,7 @@ def checked_data(name: str, X: Any, y: Any, noise_variance: Any = None, *, as_cl
         inputs=getattr(names, "feature_names_in_", None),
         targets=target_names_in(y),
         classes=classes,
+        class_rows=None if classes is None else np.bincount(y_codes, minlength=len(classes)),
     )
     known = None if noise_variance is None else check_noise_variance(noise_variance, y_columns.shape)
     return Data(X_raw, y_columns, columns, known)

@@ -274,27 +274,30 @@ def decode_names(info: Mapping[str, Any], entry: str, count: int) -> NDArray[np.
     return np.array(values, dtype=object)
 
 
-def encode_classes(classes: NDArray[Any] | None) -> dict[str, Any] | None:
-    """Labels as JSON, with their type, where there are some."""
-    if classes is None:
+def encode_classes(classes: NDArray[Any] | None, rows: NDArray[np.int64] | None) -> dict[str, Any] | None:
+    """Labels as JSON, with their type and the number of rows of each, where there are some."""
+    if classes is None or rows is None:
         return None
     kind = {"U": "str", "O": "object"}.get(classes.dtype.kind, classes.dtype.name)
-    return {"dtype": kind, "values": classes.tolist()}
+    return {"dtype": kind, "values": classes.tolist(), "rows": rows.tolist()}
 
 
-def decode_classes(info: Mapping[str, Any]) -> NDArray[Any]:
-    """The labels of a classifier, in ascending order; ModelFileError for anything else."""
+def decode_classes(info: Mapping[str, Any]) -> tuple[NDArray[Any], NDArray[np.int64]]:
+    """The labels of a classifier, in ascending order, and their rows; ModelFileError for anything else."""
     entry = typed(info, "classes", dict)
-    values, kind = entry.get("values"), entry.get("dtype")
+    values, kind, rows = entry.get("values"), entry.get("dtype"), entry.get("rows")
     types = {"str": str, "object": str, "bool": bool, **dict.fromkeys(_WHOLE, int), **dict.fromkeys(_FLOATS, float)}
-    if entry.keys() != {"dtype", "values"} or not isinstance(kind, str) or kind not in types:
+    if entry.keys() != {"dtype", "values", "rows"} or not isinstance(kind, str) or kind not in types:
         refuse("classes", "not a set of labels")
     if not isinstance(values, list) or not 2 <= len(values) <= MAX_CLASSES:
         refuse("classes", "not a list of labels")
     if not all(type(value) is types[kind] for value in values) or any(a >= b for a, b in itertools.pairwise(values)):
         refuse("classes", "not made of different labels of one type, in ascending order")
+    if not isinstance(rows, list) or len(rows) != len(values):
+        refuse("classes", "without rows")
+    counts = np.array([check_whole("classes", count, 1, 2**53) for count in rows], dtype=np.int64)
     try:
-        return np.array(values, dtype=kind)
+        return np.array(values, dtype=kind), counts
     except OverflowError:
         refuse("classes", f"too large for {kind}")
 

@@ -59,8 +59,10 @@ from sodgp.system.validation import resolve_device
 
 if TYPE_CHECKING:
     from sodgp.estimator.base import DeepGPEstimator
+    from sodgp.estimator.classifier import DeepGPClassifier
+    from sodgp.estimator.regressor import DeepGPRegressor
 
-__all__ = ["from_record", "load", "save", "to_record"]
+__all__ = ["from_record", "load", "load_any", "save", "to_record"]
 
 E = TypeVar("E", bound="DeepGPEstimator")
 
@@ -91,6 +93,15 @@ def load(cls: type[E], path: StrPath) -> E:
         return from_record(cls, record)
     except ModelFileError as error:
         raise ModelFileError(f"{path} is not a usable model: {error}") from error
+
+
+def load_any(path: StrPath) -> DeepGPRegressor | DeepGPClassifier:
+    """Read a regressor or a classifier, whichever the file holds; ModelFileError as in `load`."""
+    from sodgp.estimator.classifier import DeepGPClassifier
+    from sodgp.estimator.regressor import DeepGPRegressor
+
+    is_classifier = read_record(path).info.get("estimator") == DeepGPClassifier.__name__
+    return load(DeepGPClassifier, path) if is_classifier else load(DeepGPRegressor, path)
 
 
 def to_record(estimator: DeepGPEstimator) -> Record:
@@ -125,7 +136,7 @@ def to_record(estimator: DeepGPEstimator) -> Record:
         "y_is_vector": columns.y_is_vector,
         "feature_names": encode_names(columns.inputs),
         "target_names": encode_names(columns.targets),
-        "classes": encode_classes(columns.classes),
+        "classes": encode_classes(columns.classes, columns.class_rows),
         "restart_bounds": fitted.restart_bounds,
         "subset_size_reason": fitted.subset_size_reason,
         "models": [
@@ -201,7 +212,7 @@ def from_record(cls: type[E], record: Record) -> E:
         raise ModelFileError(str(error)) from error
     D, P = (whole(info, name, 1, _MAX_DIMENSION) for name in ("input_dim", "n_outputs"))
     M, N = whole(info, "size", 1, _MAX_DIMENSION), whole(info, "n_rows", 1, 2**53)
-    classes = decode_classes(info) if "classes" in cls.takes else None
+    classes, class_rows = decode_classes(info) if "classes" in cls.takes else (None, None)
     # Where the options leave it open it is what the file says, whatever this version would choose.
     likelihood = _likelihood(likelihood_name) if config.is_open else config.likelihood
     if likelihood.targets not in cls.takes:
@@ -233,7 +244,7 @@ def from_record(cls: type[E], record: Record) -> E:
     if y_is_vector and n_targets != 1:
         refuse("y_is_vector", f"true with {P} outputs")
     inputs, targets = decode_names(info, "feature_names", D), decode_names(info, "target_names", n_targets)
-    columns = Columns(D, n_targets, y_is_vector, inputs, targets, classes)
+    columns = Columns(D, n_targets, y_is_vector, inputs, targets, classes, class_rows)
     held_out = whole(info, "n_held_out", 0, 2**53)
     bounds, reason = info.get("restart_bounds"), info.get("subset_size_reason")
     members = []
