@@ -172,8 +172,9 @@ OPTIONS: Final[dict[str, Option]] = {
     "likelihood": Option(
         TEXT,
         "gaussian; heteroscedastic, noise that depends on the inputs, or heavy_tailed (both: sod); student_t; poisson"
-        " or negative_binomial for counts; bernoulli, softmax or dirichlet (sod) for classes",
-        "gaussian; negative_binomial for counts; bernoulli or softmax for classes",
+        " or negative_binomial (default) for counts; bernoulli (default for two), softmax (for more) or dirichlet (sod)"
+        " for classes",
+        "gaussian",
         choices=LIKELIHOODS,
     ),
     "jitter": Option(

@@ -21,6 +21,8 @@ LABELS: Final[dict[str, tuple[str, bool, str]]] = {
     "width_90": ("mean 90 % width", True, "narrower is better at equal coverage"),
     "base_nlpp": ("NLPP without inputs", False, "of the training targets' mean and std"),
     "base_rmse": ("RMSE without inputs", True, "of the training targets' mean"),
+}
+CLASS_LABELS: Final[dict[str, tuple[str, bool, str]]] = {
     "log_loss": ("log loss", False, "lower is better"),
     "brier": ("Brier score", False, "lower is better"),
     "accuracy": ("accuracy", False, "higher is better"),
