@@ -207,7 +207,7 @@ def _distributions(
             else:
                 mean, variance = predictor().rows(X_p, draws)
             if latent:
-                return _gaussian(fitted, mean, variance, 0.0)
+                return _gaussian(fitted, mean + model.likelihood.offset, variance, 0.0)
             given = model.likelihood.at(X_s, X_p, draws)[1]
             if fitted.likelihood.targets == "numbers":
                 found = given.predictive(mean, variance)

@@ -147,6 +147,10 @@ class Likelihood(Protocol):
     n_outputs: int
 
     @property
+    def offset(self) -> Float[Tensor, "*replicates P"] | float:
+        """What is added to f, whose prior mean is zero."""
+
+    @property
     def noise_variance(self) -> Float[Tensor, "*replicates 1 P"] | None:
         """Variance of y given f in scaled units; where it varies over rows, a typical value. None where it has none."""
 

@@ -109,7 +109,8 @@ class GaussianLikelihood(gpytorch.Module):
     tensor([[0.1000, 0.1000]], dtype=torch.float64, grad_fn=<UnsqueezeBackward0>)
     """
 
-    # One component for each sample of f, and the same noise for all rows.
+    # Labels are centred; one component for each sample of f, and the same noise for all rows.
+    offset: ClassVar[float] = 0.0
     n_levels: ClassVar[int] = 1
     varies: ClassVar[bool] = False
 

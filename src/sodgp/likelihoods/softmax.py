@@ -52,6 +52,10 @@ class Softmax(LatentOptions):
     def __post_init__(self) -> None:
         check_integer("n_pairs", self.n_pairs, minimum=1)
 
+    def outputs(self, n_classes: int) -> int:
+        """A latent function for each class."""
+        return n_classes
+
     def build(self, sizes: Sizes) -> Likelihood:
         """The module; its offset starts at the logs of the shares of the classes."""
         return SoftmaxLikelihood(start_of(sizes, lambda share: share.clamp_min(_SMALLEST_SHARE).log()), self.n_pairs)

@@ -219,7 +219,7 @@ def likelihood_for(likelihood: Any, takes: Sequence[str], n_classes: int | None)
     """
     if likelihood is None and "classes" not in takes:
         raise ConfigurationError(f"likelihood=None is unknown; give one of {', '.join(map(repr, _names(takes)))}.")
-    found = likelihood_of(likelihood) or _LIKELIHOODS["bernoulli" if n_classes in (None, 2) else "dirichlet"]
+    found = likelihood_of(likelihood) or _LIKELIHOODS["bernoulli" if n_classes in (None, 2) else "softmax"]
     if found.targets not in takes:
         other = "DeepGPClassifier" if found.targets == "classes" else "DeepGPRegressor"
         raise ConfigurationError(

@@ -119,6 +119,12 @@ def rules(c: Combination) -> Iterator[Rule]:
         "validation_fraction and noise_variance do not go together; leave one out.",
     )
     yield Rule(
+        "validation_fraction with transformed labels",
+        is_validated and config.likelihood.targets == "classes" and config.likelihood.uses_subset,
+        f"validation_fraction scores labels, and likelihood={config.likelihood.name!r} is trained on numbers made of"
+        " them: leave one out.",
+    )
+    yield Rule(
         "resume without a folder",
         c.resume and config.checkpoint is None,
         "resume=True needs a folder to resume from: set checkpoint='folder'.",
