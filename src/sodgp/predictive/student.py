@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Self
-
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammaln, stdtr, stdtrit
@@ -58,13 +56,13 @@ class StudentMixture(WeightedMixture):
             raise InputError(f"df must be above 2, or there is no variance; got {further[1].min():g}")
         super().__init__(to_array(log_weights, "log_weights"), values, further)
 
-    def in_units(self, units: Units) -> Self:
+    def in_units(self, units: Units) -> StudentMixture:
         """With the location and the scale of y."""
         scale, df = self._further
         centre = self._centre * units.scale + units.shift
         return self._with(self._log_w, centre, (scale * np.abs(units.scale), df), is_vector=units.is_vector)
 
-    def around_mean(self, factor: float) -> Self:
+    def around_mean(self, factor: float) -> StudentMixture:
         """Mixture of ``m + factor * (Y - m)``, m the mean of the row."""
         if not (np.isfinite(factor) and factor > 0):
             raise InputError(f"factor must be finite and positive; got {factor!r}")

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from typing import Any, Self
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -23,6 +23,10 @@ __all__ = ["WeightedMixture"]
 
 # Numbers of the largest temporary array.
 _CHUNK_ELEMENTS = 2**20
+
+
+# Not typing.Self, which the run-time check of the tests does not know.
+W = TypeVar("W", bound="WeightedMixture")
 
 
 class WeightedMixture(ABC):
@@ -100,7 +104,7 @@ class WeightedMixture(ABC):
         sizes = f"n_components={self.n_components}, n_rows={len(self)}, n_outputs={self.n_outputs}"
         return f"{type(self).__name__}({sizes})"
 
-    def __getitem__(self, rows: Any) -> Self:
+    def __getitem__(self: W, rows: Any) -> W:
         """Mixture of some rows (int, slice, integer or boolean array); an int keeps the row axis, with length 1."""
         index = np.arange(len(self))[without_tensors(rows)].reshape(-1)
         return self._with(self._log_w, self._centre[:, index], self._further)
@@ -188,7 +192,7 @@ class WeightedMixture(ABC):
         return values.reshape(shape)
 
     @classmethod
-    def concatenate(cls, parts: Sequence[Any]) -> Self:
+    def concatenate(cls: type[W], parts: Sequence[Any]) -> W:
         """The rows of all parts, which are of one model."""
         first = _one_kind(parts, cls)
         if any(len(p._log_w) != len(first._log_w) or p.n_outputs != first.n_outputs for p in parts):
@@ -196,7 +200,7 @@ class WeightedMixture(ABC):
         return first._with(first._log_w, np.concatenate([p._centre for p in parts], axis=1), first._further)
 
     @classmethod
-    def pool(cls, members: Sequence[Any]) -> Self:
+    def pool(cls: type[W], members: Sequence[Any]) -> W:
         """The equal mixture of many models' predictions of the same rows."""
         first = _one_kind(members, cls)
         if any(m._centre.shape[1:] != first._centre.shape[1:] for m in members):
@@ -205,18 +209,18 @@ class WeightedMixture(ABC):
         weights, centre = np.concatenate([m._log_w for m in members]), np.concatenate([m._centre for m in members])
         return first._with(weights, centre, further)
 
-    def in_units(self, units: Units) -> Self:
+    def in_units(self: W, units: Units) -> W:
         """The same in the shape of y."""
         return self._with(self._log_w, self._centre, self._further, is_vector=units.is_vector)
 
     def _with(
-        self,
+        self: W,
         log_weights: FloatArray,
         centre: FloatArray,
         further: tuple[FloatArray, ...],
         *,
         is_vector: bool | None = None,
-    ) -> Self:
+    ) -> W:
         """A distribution of the same family."""
         other = object.__new__(type(self))
         shape = self._is_vector if is_vector is None else is_vector
