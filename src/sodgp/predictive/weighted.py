@@ -21,10 +21,12 @@ from sodgp.system.validation import FloatArray, Numbers, refuse_entries, to_arra
 
 __all__ = ["WeightedMixture"]
 
-M = TypeVar("M", bound="WeightedMixture")
-
 # Numbers of the largest temporary array.
 _CHUNK_ELEMENTS = 2**20
+
+
+# Not typing.Self, which the run-time check of the tests does not know.
+W = TypeVar("W", bound="WeightedMixture")
 
 
 class WeightedMixture(ABC):
@@ -102,7 +104,7 @@ class WeightedMixture(ABC):
         sizes = f"n_components={self.n_components}, n_rows={len(self)}, n_outputs={self.n_outputs}"
         return f"{type(self).__name__}({sizes})"
 
-    def __getitem__(self: M, rows: Any) -> M:
+    def __getitem__(self: W, rows: Any) -> W:
         """Mixture of some rows (int, slice, integer or boolean array); an int keeps the row axis, with length 1."""
         index = np.arange(len(self))[without_tensors(rows)].reshape(-1)
         return self._with(self._log_w, self._centre[:, index], self._further)
@@ -190,7 +192,7 @@ class WeightedMixture(ABC):
         return values.reshape(shape)
 
     @classmethod
-    def concatenate(cls: type[M], parts: Sequence[Any]) -> M:
+    def concatenate(cls: type[W], parts: Sequence[Any]) -> W:
         """The rows of all parts, which are of one model."""
         first = _one_kind(parts, cls)
         if any(len(p._log_w) != len(first._log_w) or p.n_outputs != first.n_outputs for p in parts):
@@ -198,7 +200,7 @@ class WeightedMixture(ABC):
         return first._with(first._log_w, np.concatenate([p._centre for p in parts], axis=1), first._further)
 
     @classmethod
-    def pool(cls: type[M], members: Sequence[Any]) -> M:
+    def pool(cls: type[W], members: Sequence[Any]) -> W:
         """The equal mixture of many models' predictions of the same rows."""
         first = _one_kind(members, cls)
         if any(m._centre.shape[1:] != first._centre.shape[1:] for m in members):
@@ -207,18 +209,18 @@ class WeightedMixture(ABC):
         weights, centre = np.concatenate([m._log_w for m in members]), np.concatenate([m._centre for m in members])
         return first._with(weights, centre, further)
 
-    def in_units(self: M, units: Units) -> M:
+    def in_units(self: W, units: Units) -> W:
         """The same in the shape of y."""
         return self._with(self._log_w, self._centre, self._further, is_vector=units.is_vector)
 
     def _with(
-        self: M,
+        self: W,
         log_weights: FloatArray,
         centre: FloatArray,
         further: tuple[FloatArray, ...],
         *,
         is_vector: bool | None = None,
-    ) -> M:
+    ) -> W:
         """A distribution of the same family."""
         other = object.__new__(type(self))
         shape = self._is_vector if is_vector is None else is_vector

@@ -359,6 +359,9 @@ def _rebuilt(
     precision = state.get("likelihood.subset_precision")
     if precision is not None and not bool((precision > 0).all()):
         refuse(_STATE + "likelihood.subset_precision", "not positive")
+    for name, tensor in state.items():
+        if name.endswith(".lambda_2") and not bool((tensor >= 0).all()):
+            refuse(_STATE + name, "negative")
     model.load_state_dict(state, strict=True)
     return model.requires_grad_(False).eval()
 
