@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from sodgp.evaluation.format import CLASS_LABELS, LABELS, counted, interval, number
 from sodgp.evaluation.classes import ClassEvaluation
+from sodgp.evaluation.format import CLASS_LABELS, LABELS, counted, interval, number
 from sodgp.evaluation.scores import Evaluation, Score
 
 

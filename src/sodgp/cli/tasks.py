@@ -63,5 +63,6 @@ def task_of(y: pd.DataFrame, likelihood: str | None, said: str | None) -> str:
         return "regression"
     shown = ", ".join(map(repr, sorted(map(str, values))[:5])) + (", ..." if len(values) > 5 else "")
     hint = "" if is_text else "; --task regression takes them as numbers"
-    say(f"Note: {column.name!r} has {len(values)} classes, {shown}: this is a classification{hint}.")
+    if len(values) > 1:  # else fit complains
+        say(f"Note: {column.name!r} has {len(values)} classes, {shown}: this is a classification{hint}.")
     return "classification"
