@@ -72,7 +72,8 @@ def with_random_sites(model, seed):
     return model
 
 
-def step(model, batch, seed, n_samples=1, pace=1.0, coupling="ancestral"):
+# Three times the step of training: the fixed point is the same.
+def step(model, batch, seed, n_samples=1, pace=3.0, coupling="ancestral"):
     with torch.no_grad():
         for buffer, value in sod_sites.moves(model, batch, fresh(seed, n_samples), pace, coupling):
             buffer.copy_(value)
