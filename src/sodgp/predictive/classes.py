@@ -244,8 +244,8 @@ def codes_of(labels: NDArray[Any], classes: NDArray[Any]) -> NDArray[np.int64]:
     if (codes < 0).any():
         row = int(np.flatnonzero(codes < 0)[0])
         raise InputError(
-            f"the label {labels.tolist()[row]!r} in row {row} is none of the {len(classes)} classes that the model was fitted"
-            f" to, {shown(classes)}."
+            f"the label {labels.tolist()[row]!r} in row {row} is none of the {len(classes)} classes that the model was"
+            f" fitted to, {shown(classes)}."
         )
     return codes
 
