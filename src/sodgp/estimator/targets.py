@@ -136,10 +136,7 @@ def _one_column(y: Any) -> NDArray[Any]:
         raise InputError("DeepGPClassifier requires y to be passed, but the target y is None.")
     if isinstance(y, list | tuple):
         # NumPy would turn 1 and "a" into text without a word.
-        try:
-            values = np.asarray(y, dtype=object)
-        except ValueError as error:
-            raise InputError(f"y must be a list of labels: {error}.") from error
+        values = np.asarray(y, dtype=object)
     else:
         values = y.to_numpy() if hasattr(y, "to_numpy") else np.asarray(without_tensors(y))
     if values.ndim == 2 and values.shape[1] != 1:

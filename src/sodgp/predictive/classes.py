@@ -122,7 +122,7 @@ class ClassDistribution:
     def __getitem__(self, rows: Any) -> ClassDistribution:
         """Distribution of some rows (int, slice, integer or boolean array); an int keeps the row axis, of length 1."""
         index = np.arange(len(self))[without_tensors(rows)].reshape(-1)
-        return ClassDistribution(self._mean[index], self._draws[:, index], self.classes)
+        return _distribution(self._mean[index], self._draws[:, index], self.classes)
 
     @classmethod
     def concatenate(cls, parts: Sequence[ClassDistribution]) -> ClassDistribution:
@@ -136,7 +136,7 @@ class ClassDistribution:
         """
         _check_alike(parts, "concatenate", rows=False)
         mean, draws = np.concatenate([p._mean for p in parts]), np.concatenate([p._draws for p in parts], axis=1)
-        return cls(mean, draws, parts[0].classes)
+        return _distribution(mean, draws, parts[0].classes)
 
     @classmethod
     def pool(cls, members: Sequence[ClassDistribution]) -> ClassDistribution:
@@ -150,7 +150,7 @@ class ClassDistribution:
         """
         _check_alike(members, "pool", rows=True)
         mean = np.mean([m._mean for m in members], axis=0)
-        return cls(mean, np.concatenate([m._draws for m in members]), members[0].classes)
+        return _distribution(mean, np.concatenate([m._draws for m in members]), members[0].classes)
 
     def log_prob(self, labels: Any) -> FloatArray:
         """Log probability of a label for each row, [N]; or of one label for all rows.
@@ -214,13 +214,20 @@ class ClassDistribution:
 
     def in_units(self, units: Units) -> ClassDistribution:
         """The same distribution with the labels of the units."""
-        return ClassDistribution(self._mean, self._draws, units.classes)
+        return self if units.classes is None else _distribution(self._mean, self._draws, units.classes)
 
     def around_mean(self, factor: float) -> ClassDistribution:
         """The distribution itself: probabilities cannot be scaled around their mean, and `factor` must be 1."""
         if factor != 1.0:
             raise InputError(f"class probabilities have no spread to be scaled by {factor!r}; use 1")
         return self
+
+
+def _distribution(mean: FloatArray, draws: FloatArray, classes: NDArray[Any]) -> ClassDistribution:
+    """A distribution of numbers that are probabilities already, bit for bit."""
+    dist = object.__new__(ClassDistribution)
+    dist._mean, dist._draws, dist.classes = mean, draws, classes
+    return dist
 
 
 def codes_of(labels: NDArray[Any], classes: NDArray[Any]) -> NDArray[np.int64]:
@@ -237,7 +244,7 @@ def codes_of(labels: NDArray[Any], classes: NDArray[Any]) -> NDArray[np.int64]:
     if (codes < 0).any():
         row = int(np.flatnonzero(codes < 0)[0])
         raise InputError(
-            f"the label {labels[row]!r} in row {row} is none of the {len(classes)} classes that the model was fitted"
+            f"the label {labels.tolist()[row]!r} in row {row} is none of the {len(classes)} classes that the model was fitted"
             f" to, {shown(classes)}."
         )
     return codes
