@@ -23,12 +23,10 @@ from sodgp.layers.families import (
     LabelInformed,
     Mean,
     MeanOfS,
-    Posterior,
-    RestMarginals,
     Root,
-    SubsetMarginals,
     trained_numbers,
 )
+from sodgp.layers.marginals import Posterior, RestMarginals, SubsetMarginals
 from sodgp.layers.prior import Conditional, HiddenMean, condition, correlated, register_floored
 from sodgp.linalg.cholesky import Jitter
 from sodgp.linalg.draws import Draws
