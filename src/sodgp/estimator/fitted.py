@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import numpy as np
 
@@ -12,10 +12,11 @@ if TYPE_CHECKING:
     from sklearn.preprocessing import StandardScaler
     from torch import Tensor
 
-    from sodgp.inference.contract import Inference
+    from sodgp.inference.contract import Inference, Subset
     from sodgp.inference.diagnostics import SamplerDiagnostics
     from sodgp.likelihoods.contract import LikelihoodOptions
     from sodgp.model.deep_gp import DeepGP
+    from sodgp.predictive.contract import Units
     from sodgp.training.history import History
 
 __all__ = ["Columns", "Fitted", "FittedAttributes"]
@@ -25,13 +26,28 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Columns:
-    """Numbers of the columns of X and y, and their names where they have some; whether y was [N] and not [N, 1]."""
+    """Columns of X and y.
+
+    Attributes
+    ----------
+    n_inputs, n_targets : int
+    y_is_vector : bool
+        Whether y was [N] and not [N, 1].
+    inputs, targets : ndarray of str, optional
+        Names of the columns, where they have some.
+    classes : ndarray of shape [K], optional
+        Labels in ascending order, where y was one of K classes.
+    class_rows : ndarray of shape [K], optional
+        Rows of every class.
+    """
 
     n_inputs: int
     n_targets: int
     y_is_vector: bool
     inputs: NDArray[np.object_] | None = None
     targets: NDArray[np.object_] | None = None
+    classes: NDArray[Any] | None = None
+    class_rows: NDArray[np.int64] | None = None
 
 
 @dataclass(frozen=True)
@@ -44,8 +60,9 @@ class Fitted:
         In scaled units.
     method : Inference
         With everything decided that depended on the data.
-    X_s, y_s : Tensor of shape [1, M, D] and [1, M, P]
-        The subset in scaled units; empty where the method has none.
+    X_s, y_s : Tensor of shape [1, M, D] and [1, M, P], or [1, N, D] and [1, N, P]
+        The rows that predictions are conditioned on, in scaled units: the subset, and where all labels are in q_hat
+        the other rows behind it; empty where the method has none.
     x_scaler, y_scaler, x_seen, y_seen : StandardScaler
         Of the model's units, and of the rows of this fit: others after a warm start.
     predict_seed : int
@@ -98,15 +115,31 @@ class Fitted:
         """Trained numbers of all models."""
         return sum(each.model.n_parameters for each in self.models)
 
-    def subset_on_device(self) -> tuple[Tensor, Tensor]:
-        """Inputs and labels of the subset, where the model is."""
+    @property
+    def units(self) -> Units:
+        """Original units of predictions."""
+        from sodgp.predictive.contract import Units  # with PyTorch
+
+        columns = self.columns
+        return Units(self.y_scaler.scale_, self.y_scaler.mean_, columns.y_is_vector, columns.classes)
+
+    @property
+    def subset(self) -> Subset:
+        """Inputs and labels of the subset; without rows where the method has none."""
+        from sodgp.inference.contract import Subset  # with PyTorch
+
+        return Subset(self.X_s[0, : self.subset_size], self.y_s[0, : self.subset_size])
+
+    def given_on_device(self) -> tuple[Tensor, Tensor]:
+        """Inputs and labels of the rows that predictions are conditioned on, where the model is."""
         return self.X_s.to(self.model.device), self.y_s.to(self.model.device)
 
     def outlier_probability(self, given: float | None) -> float:
         """That an observation is unlike those that were seen, where a user gives this option."""
         if given is not None:
             return given
-        return 1.0 / (1.0 + self.n_rows) if self.method.objective == "predictive" else 0.0
+        sharpens = self.method.objective in ("predictive", "leave_one_out")
+        return 1.0 / (1.0 + self.n_rows) if sharpens else 0.0
 
 
 class FittedAttributes:

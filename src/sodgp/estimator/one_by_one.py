@@ -98,7 +98,8 @@ def _collected(
             history = outcome.history
             for bar in bars:
                 bar.open()
-                bar(Ended(history.iteration[-1], history.bound[-1], history.seconds[-1] / jobs))
+                done = history.iteration[-1]
+                bar(Ended(done, done, history.bound[-1], history.seconds[-1] / jobs))
             is_interrupted = history.stopped == "interrupted"
             if is_interrupted:
                 break

@@ -19,7 +19,18 @@ from sodgp.model.deep_gp import DeepGP
 if TYPE_CHECKING:
     from sodgp.inference.sampler import Sampler
 
-__all__ = ["Batch", "Inference", "Parameters", "Predictor", "Subset", "Terms", "TrainingSet", "bound", "rest_of"]
+__all__ = [
+    "Batch",
+    "Inference",
+    "Moves",
+    "Parameters",
+    "Predictor",
+    "Subset",
+    "Terms",
+    "TrainingSet",
+    "bound",
+    "rest_of",
+]
 
 
 @dataclass(frozen=True)
@@ -108,7 +119,7 @@ class Batch(NamedTuple):
 
 
 class Subset(NamedTuple):
-    """Inputs [M, D] and targets [M, P] of a subset, in scaled units.
+    """Inputs [M, D] and targets [M, P] of rows that a model is conditioned on, in scaled units.
 
     Examples
     --------
@@ -122,6 +133,9 @@ class Subset(NamedTuple):
 
 Parameters = list[tuple[Float[Tensor, "M D"], Float[Tensor, "D M M"]]]
 """``q_mean`` and ``q_factor`` of every layer, for a model without replicates."""
+
+Moves = list[tuple[Tensor, Tensor]]
+"""Buffers of a model, each with its next value."""
 
 Terms = dict[str, Float[Tensor, "*replicates"]]
 """The terms of an objective by their names."""
@@ -280,6 +294,23 @@ class Inference(Protocol):
         """A warning for users who train hidden layers of these widths; None for no warning."""
         return None
 
+    def given(self, data: TrainingSet) -> Subset:
+        """The rows on whose labels predictions are conditioned, the subset first; by default no others."""
+        return Subset(data.X_s, data.y_s)
+
+    def rows_given(self, size: int, n_rows: int) -> int:
+        """How many rows `given` has, for a subset of that size in so many training rows."""
+        return size if self.uses_subset else 0
+
+    def usual_steps(self, wanted: int) -> int:
+        """Default number of training steps, of which the chosen effort allows `wanted`."""
+        return wanted
+
+    @property
+    def usual_rate(self) -> float:
+        """Default learning rate."""
+        return 0.03
+
     def usual_batch(self, size: int, n_rest: int, least: int) -> int | None:
         """Default number of rows of the rest in a step; None for the paper's 2,000, the subset included.
 
@@ -318,6 +349,21 @@ class Inference(Protocol):
     ) -> Predictor:
         """Predictions of f given the subset, for which `draws` has the random numbers."""
 
+    def moves(self, model: DeepGP, batch: Batch, draws: Draws, pace: Tensor | float) -> Moves:
+        """Next values of buffers that do not follow a gradient but move to a fixed point; by default none.
+
+        Asked after every step of the optimiser, without a gradient, and like `terms` free of conditions on values.
+
+        Parameters
+        ----------
+        model, batch
+        draws : Draws
+            The only source of random numbers.
+        pace : float or scalar Tensor
+            The learning rate relative to the initial one: it falls with the schedule, and is halved by a roll-back.
+        """
+        return []
+
     def samples_differ(self, model: DeepGP) -> bool:
         """Whether f has a different distribution in each Monte Carlo sample; usually where there are hidden layers."""
         return len(model.layers) > 1
@@ -329,10 +375,10 @@ class Inference(Protocol):
     def carried(
         self,
         model: DeepGP,
+        successor: DeepGP,
         old: Subset,
         new: Subset,
         kept: Int[Tensor, " M_new"],
-        variances: tuple[Float[Tensor, "#M_old P"], Float[Tensor, "#M_new P"]],
     ) -> dict[str, Parameters]:
         """Candidates for q on another subset that keep what the model has learned; empty for q without a subset.
 
@@ -340,17 +386,14 @@ class Inference(Protocol):
         ----------
         model : DeepGP
             Without replicates.
+        successor : DeepGP
+            The model for the subset `new`, with the hyper-parameters of `model`. Buffers of its that belong to rows of
+            the subset are set here.
         old, new : Subset
         kept : Tensor of shape [M'], int64
             For every row of `new` its position in `old`, or -1.
-        variances : pair of Tensor of shape [M or 1, P] and [M' or 1, P]
-            Noise variances of the labels of `old` and `new`.
         """
         return {}
-
-    def label_variances(self, model: DeepGP, X: Float[Tensor, "M D"]) -> Float[Tensor, "#M P"]:
-        """Noise variances in q of the labels of a subset; by default the likelihood's."""
-        return model.noise_variance
 
     def training_numbers(self, architecture: Architecture, n_rows: int, batch_rows: int, n_samples: int) -> float:
         """Estimate of the largest number of floating-point numbers in memory during training, without the data."""

@@ -12,27 +12,30 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from sodgp.errors import ConfigurationError
-from sodgp.inference import sod_labels, sod_transfer
-from sodgp.inference.contract import Batch, Inference, Parameters, Predictor, Subset, Terms, TrainingSet
+from sodgp.inference import sod_labels, sod_sites, sod_transfer
+from sodgp.inference.contract import Batch, Inference, Moves, Parameters, Predictor, Subset, Terms, TrainingSet
 from sodgp.inference.sod_prediction import MarginalPredictor, kept_or_drawn
 from sodgp.layers.contract import Points
 from sodgp.layers.families import FAMILIES
-from sodgp.layers.subset import COUPLINGS, SeparateLayer, SubsetLayer
+from sodgp.layers.separate import SeparateLayer
+from sodgp.layers.subset import COUPLINGS, SubsetLayer
 from sodgp.likelihoods.contract import LikelihoodOptions
-from sodgp.linalg.draws import Draws, FreshDraws
+from sodgp.linalg.draws import Draws
 from sodgp.model.architecture import GROUP, Architecture
 from sodgp.model.deep_gp import DeepGP
 from sodgp.system import parameters
 from sodgp.system.validation import check_choice, check_flag, check_positive
 
-__all__ = ["MANY_ROWS", "OBJECTIVES", "SoD"]
+__all__ = ["ALL_LABELS_ROWS", "MANY_ROWS", "OBJECTIVES", "SoD"]
 
 # What training may maximise.
-OBJECTIVES = ("bound", "predictive", "leave_one_out")
+OBJECTIVES = ("bound", "predictive", *sod_labels.OBJECTIVES)
 
 # Rows from which on a deep SoD-VI trains the predictive density by default, with a kernel for each output of layer 1.
 # With fewer rows the bound and a single kernel overfit noise less.
 MANY_ROWS = 500
+# Rows up to which the labels of all of them are in q_hat by default: a step sees them all.
+ALL_LABELS_ROWS = 2000
 # A batch has at least one of so many rows, up to a limit: with less, large data need too many steps, and gradients are
 # too noisy.
 _ROWS_FOR_ONE, _MOST_ROWS = 20, 1800
@@ -69,11 +72,19 @@ class SoD(parameters.Parameters, Inference):
         With several layers: a kernel for each output of the first layer instead of one for all outputs. More accurate
         with enough rows, and about as expensive as one more layer. None is True with 500 training rows or more, unless
         `parameterization` is the paper's or the kernel is not given by name.
-    objective : {"bound", "predictive"} or None
+    objective : {"bound", "predictive", "collapsed", "leave_one_out"} or None
         What training maximises. ``"predictive"`` has the log predictive density log E[p(y_n | f_n)], by which
         predictions are scored, in the place of the expected log density of the rest, and is no lower bound of the
-        evidence. The subset's labels are in q_hat already and keep the expected log density. None is
-        ``"predictive"`` with several layers and 500 training rows or more, else ``"bound"``.
+        evidence. The subset's labels are in q_hat already and keep the expected log density.
+
+        ``"collapsed"`` and ``"leave_one_out"`` take the labels of *all* rows into q_hat (`sodgp.inference.sod_labels`),
+        which leaves no q of the last layer to train: a fit takes a fraction of the steps. They are for Gaussian noise
+        of one variance, and for as many rows as a step can see; a model keeps its training rows. The second predicts
+        every row from all the others, and the first is less sharp.
+
+        None is ``"leave_one_out"`` up to 2,000 training rows and ``"predictive"`` above; with one layer, or below 500
+        rows, ``"collapsed"`` and ``"bound"`` in their places. Other likelihoods, couplings and families have the
+        bound or the predictive density.
     member_spread : float or None
         With several members: the factor by which each member's distribution is shrunk towards its mean in the mixture.
         1 is the plain mixture, which is too wide: it adds the members' disagreement, although their common mean has a
@@ -125,13 +136,9 @@ class SoD(parameters.Parameters, Inference):
                 raise ConfigurationError(f"{what} cannot be combined with {name}={found!r}; leave {name} at {value!r}.")
 
     @property
-    def uses_all_labels(self) -> bool:
-        """Whether q_hat takes in the labels of all rows of a step, and not those of the subset alone."""
-        return self.objective == "leave_one_out"
-
-    def _last_factor(self, scale: float) -> float:
-        """The factor of q in the last layer: that of the prior where q is not trained."""
-        return 1.0 if self.uses_all_labels else scale
+    def conditions_on_all(self) -> bool:
+        """Whether q_hat takes in the labels of all rows, and not those of the subset alone."""
+        return self.objective in sod_labels.OBJECTIVES
 
     @property
     def prepares_once(self) -> bool:
@@ -158,14 +165,55 @@ class SoD(parameters.Parameters, Inference):
             raise ConfigurationError("separate_kernels=True needs a hidden layer: use n_layers=2 or more.")
         many = n_rows >= MANY_ROWS and n_layers > 1
         separate, objective = self.separate_kernels, self.objective
+        if objective in sod_labels.OBJECTIVES:
+            self._check_all_labels(likelihood)
+        if objective is None and self._can_use_all_labels(n_rows, likelihood, previous):
+            objective = "leave_one_out" if many else "collapsed"
+        elif objective is None:
+            objective = "predictive" if many else "bound"
         if separate is None:
             allowed = n_layers > 1 and self.parameterization == "whitened"
+            enough = many or objective in sod_labels.OBJECTIVES
             # A kernel given as code may not work as a batch; a fit that continues another has that one's kernels.
-            wanted = many and isinstance(kernel, str) if previous is None else previous.has_separate_kernels
+            wanted = enough and isinstance(kernel, str) if previous is None else previous.has_separate_kernels
             separate = allowed and wanted
-        if objective is None:
-            objective = "predictive" if many else "bound"
         return replace(self, separate_kernels=separate, objective=objective)
+
+    def _check_all_labels(self, likelihood: LikelihoodOptions) -> None:
+        """Raise ConfigurationError for what the objectives with all labels in q_hat cannot be combined with."""
+        what = f"objective={self.objective!r}"
+        self._check_goes_with(what, parameterization="whitened", coupling="ancestral", tie_label_noise=True)
+        if not likelihood.is_plain:
+            raise ConfigurationError(
+                f"{what} needs Gaussian noise of one variance, not likelihood={likelihood.name!r}; use 'bound' or"
+                " 'predictive', or leave objective at None."
+            )
+
+    def _can_use_all_labels(self, n_rows: int, likelihood: LikelihoodOptions, previous: DeepGP | None) -> bool:
+        """Whether the labels of all rows are in q_hat by default: in tables that a step can see as a whole."""
+        if previous is not None:
+            return not cast(SubsetLayer, previous.last).trains_q
+        plain = self.parameterization == "whitened" and self.coupling == "ancestral" and self.tie_label_noise
+        return plain and likelihood.is_plain and n_rows <= ALL_LABELS_ROWS
+
+    def given(self, data: TrainingSet) -> Subset:
+        """The subset; where all labels are in q_hat, followed by the other rows."""
+        if not self.conditions_on_all:
+            return Subset(data.X_s, data.y_s)
+        return Subset(torch.cat([data.X_s, data.X_r], -2), torch.cat([data.y_s, data.y_r], -2))
+
+    def rows_given(self, size: int, n_rows: int) -> int:
+        """As in the contract."""
+        return n_rows if self.conditions_on_all else size
+
+    def usual_steps(self, wanted: int) -> int:
+        """A ninth where all labels are in q_hat: such a step sees all rows, and has no last q to train."""
+        return max(1, wanted // 9) if self.conditions_on_all else wanted
+
+    @property
+    def usual_rate(self) -> float:
+        """Larger where all labels are in q_hat: no q of the last layer has to follow the kernels."""
+        return 0.1 if self.conditions_on_all else 0.03
 
     def caution(self, hidden_widths: Sequence[int]) -> str | None:
         """A warning for the paper's family, which is badly conditioned in narrow layers."""
@@ -177,7 +225,9 @@ class SoD(parameters.Parameters, Inference):
         )
 
     def usual_batch(self, size: int, n_rest: int, least: int) -> int:
-        """A twentieth of the data within limits, but at least as many rows as the subset has."""
+        """A twentieth of the data within limits, but at least as many rows as the subset has; all with all labels."""
+        if self.conditions_on_all:
+            return min(n_rest, ALL_LABELS_ROWS)
         share = min((size + n_rest) // _ROWS_FOR_ONE, _MOST_ROWS)
         return min(max(least, share, size), n_rest)
 
@@ -200,24 +250,29 @@ class SoD(parameters.Parameters, Inference):
     def build(self, architecture: Architecture, data: TrainingSet | None, generator: torch.Generator) -> DeepGP:
         """A model with its initial parameters."""
         start, last = architecture.initialization, len(architecture.widths) - 1
+        # With all labels in q_hat the last q is the prior, and the kernels are trained on a log scale.
+        all_labels = self.conditions_on_all
+        last_factor = 1.0 if all_labels else start.last_factor
         layers = []
         for index, width in enumerate(architecture.widths):
             noise: float | None = start.layer_noise_variance
             if index == last:
                 noise = None if self.tie_label_noise else start.label_noise_variance
+            has_sites = index == last and not architecture.likelihood.is_conjugate
             per_output = bool(self.separate_kernels) and index == 0 and last > 0
             layer = (SeparateLayer if per_output else SubsetLayer)(
-                architecture.kernel_of(index, per_output=per_output),
+                architecture.kernel_of(index, per_output=per_output, log_scale=all_labels),
                 architecture.mean_of(index),
                 size=architecture.size,
                 width=width,
                 parameterization=self.parameterization,
                 noise_variance=noise,
-                factor_scale=self._last_factor(start.last_factor) if index == last else start.hidden_factor,
+                has_sites=has_sites,
+                factor_scale=last_factor if index == last else start.hidden_factor,
                 jitter=architecture.jitter,
                 index=index + 1,
                 replicates=architecture.replicates,
-                trains_q=index < last or not self.uses_all_labels,
+                trains_q=index < last or not all_labels,
             )
             layers.append(layer)
         if start.means == "uniform":
@@ -227,9 +282,9 @@ class SoD(parameters.Parameters, Inference):
         return DeepGP(layers, architecture.build_likelihood(), replicates=architecture.replicates)
 
     def terms(self, model: DeepGP, batch: Batch, draws: Draws) -> Terms:
-        """The terms of eq. (SOD_Elbo), or of the leave-one-out objective."""
-        if self.uses_all_labels:
-            return sod_labels.leave_one_out_terms(model, batch, draws, self.coupling)
+        """The terms of eq. (SOD_Elbo), or of an objective with all labels in q_hat."""
+        if self.objective in sod_labels.OBJECTIVES:
+            return sod_labels.terms(model, batch, draws, self.objective)
         points, kls = model.propagate(Points(batch.X_s, batch.X_b), draws, self.coupling)
         p_s, p_b = model.likelihood.at(batch.X_s, batch.X_b, draws, batch.precision_b)
         last = cast(SubsetLayer, model.layers[-1])
@@ -247,6 +302,10 @@ class SoD(parameters.Parameters, Inference):
             terms["kl_noise"] = -kl_noise.mean(-1)
         return model.with_log_prior(terms)
 
+    def moves(self, model: DeepGP, batch: Batch, draws: Draws, pace: Tensor | float) -> Moves:
+        """A natural-gradient step of the sites of labels that are not Gaussian; see `sodgp.inference.sod_sites`."""
+        return sod_sites.moves(model, batch, draws, pace, self.coupling)
+
     def predictor(
         self, model: DeepGP, X_s: Float[Tensor, "*batch 1 M D"], y_s: Float[Tensor, "*batch 1 M P"], draws: Draws
     ) -> Predictor:
@@ -259,19 +318,20 @@ class SoD(parameters.Parameters, Inference):
     def carried(
         self,
         model: DeepGP,
+        successor: DeepGP,
         old: Subset,
         new: Subset,
         kept: Int[Tensor, " M_new"],
-        variances: tuple[Float[Tensor, "#M_old P"], Float[Tensor, "#M_new P"]],
     ) -> dict[str, Parameters]:
         """The distribution q(F_S) transferred through p(F_S' | F_S); see `sodgp.inference.sod_transfer`."""
-        return sod_transfer.carried(model, old, new, kept, *variances)
-
-    def label_variances(self, model: DeepGP, X: Float[Tensor, "M D"]) -> Float[Tensor, "#M P"]:
-        """Noise variances of the sites of a subset's labels."""
-        rows = X.unsqueeze(0)
-        p_s, _ = model.likelihood.at(rows, rows[:, :1], FreshDraws(torch.Generator(), 1))
-        return _last(model).label_noise(p_s.sites(rows).variance).squeeze(0)
+        sod_sites.carry(model, successor, kept)
+        sites = sod_sites.of_labels(model, old), sod_sites.of_labels(successor, new)
+        moved = sod_transfer.carried(model, old, new, kept, *sites)
+        if not self.conditions_on_all:
+            return moved
+        # The last q is the prior, of which nothing has to be carried.
+        last = cast(SubsetLayer, successor.last)
+        return {name: [*q[:-1], (last.q_mean, last.q_factor)] for name, q in moved.items()}
 
     def training_numbers(self, architecture: Architecture, n_rows: int, batch_rows: int, n_samples: int) -> float:
         """As in the contract; the couplings differ in the size of their draws."""
@@ -305,10 +365,6 @@ class SoD(parameters.Parameters, Inference):
         T = n_samples if differ or model.likelihood.varies else 1
         own = widths[0] if model.has_separate_kernels else 1
         return fixed + M * M * (max(len(widths) - 2, 0) * T + own), per_row
-
-
-def _last(model: DeepGP) -> SubsetLayer:
-    return cast(SubsetLayer, model.last)
 
 
 def _start_at_prior_means(layers: list[SubsetLayer], X_s: Float[Tensor, "*replicates M D"]) -> None:

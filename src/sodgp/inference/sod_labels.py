@@ -1,40 +1,70 @@
-"""SoD-VI with the labels of all rows in q_hat: each row is predicted from the labels of all others.
+"""SoD-VI with the labels of all rows in q_hat: the last layer has no q to train.
 
-Given one draw of the hidden layers, the last layer is Gaussian: with q(F_S) = p(F_S | Z_S) in front of the labels, and
-the labels of the subset *and* of the rest in q_hat, nothing of q is left to train there. In the coordinates w, with
-A = L^-1 K_S,all (M x N), V_n the variance of row n given F_S, and Gaussian noise v::
+Given one draw of the hidden layers the last layer is Gaussian. Where q(F_S) before the labels is the prior, and q_hat
+takes in the labels of the subset *and* of the rest, everything about it is closed. In the coordinates w, with
+A = L^-1 K_S,all (M x N), V_n the variance of row n given F_S, and Gaussian noise of variance v::
 
-    q_hat(w) = N(c, S),   S = (I + A A' / v)^-1,   c = S A y / v
+    q_hat(w) = N(c, S),   S = Q^-1,   Q = I + A A' / v,   c = S A y / v
     mu_n = A_n' c,   h_n = A_n' S A_n / v
+
+Two objectives, each minus the hidden KLs. ``"collapsed"`` averages over the draws of Z
+
+    log N(y; 0, A'A + v I) - sum_n V_n / (2 v) = - (N log 2 pi v + log |Q| + y'(y - mu) / v + sum_n V_n / v) / 2
+
+With one layer it is the bound whose q is optimal for every kernel. ``"leave_one_out"`` is sum_n log 1/T sum_t of
+
     p(y_n | all other labels, Z) = N( (mu_n - h_n y_n) / (1 - h_n),  A_n' S A_n / (1 - h_n) + V_n + v )
 
-The objective is the sum over rows of the log of this density, averaged over the draws of Z, minus the hidden KLs. It is
-no bound of the evidence, and no validation score either: the hidden q has seen y_n.
+With hidden layers neither is a bound of the evidence: q_hat depends on all rows, whose Z are drawn one by one. Nor is
+the second a validation score, since the hidden q has seen y_n.
+
+References
+----------
+Titsias (2009). Variational learning of inducing variables in sparse Gaussian processes. AISTATS.
 """
 
 from __future__ import annotations
+
+import math
+from collections.abc import Iterable
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
 from sodgp.inference.contract import Batch, Terms
+from sodgp.kernels.dense import covariance
 from sodgp.layers.contract import Layer, Points
 from sodgp.layers.families import Gaussian
 from sodgp.layers.prior import condition
-from sodgp.linalg.cholesky import inverse_triangular
 from sodgp.linalg.draws import Draws
 from sodgp.linalg.label_rows import LabelRows, posterior_factor
 from sodgp.model.deep_gp import DeepGP
 from sodgp.predictive.density import log_mixture
 
-__all__ = ["leave_one_out", "leave_one_out_terms", "posterior"]
+__all__ = ["OBJECTIVES", "given_labels", "leave_one_out", "log_evidence", "terms"]
 
-Rows = Float[Tensor, "*batch #T N D"]
+OBJECTIVES = ("collapsed", "leave_one_out")
+
+Inputs = Float[Tensor, "*batch #T N D"]
+SubsetInputs = Float[Tensor, "*batch #T M D"]
+Labels = Float[Tensor, "*#batch #T N P"]
+Noise = Float[Tensor, "*#batch 1 1 P"]
+
+
+def log_evidence(layer: Layer, Z_s: SubsetInputs, Z: Inputs, y: Labels, v: Noise) -> Float[Tensor, "*batch T"]:
+    """The collapsed objective for each draw of Z; parameters as of `leave_one_out`."""
+    cond = condition(layer.kernel, Z_s, Z, layer.jitter, layer=layer.index)
+    residual = y - layer.mean(Z)
+    mu, _, known, log_det = LabelRows.apply(cond.factor.E, cond.factor.inverse_value, cond.K_sb, residual, v)
+    unexplained = (cond.k_bb - known).clamp_min(0.0).sum(-1)[..., None, None]
+    squares = (residual * (residual - mu)).sum(-2, keepdim=True) + unexplained
+    constant = y.shape[-2] * (math.log(2.0 * math.pi) + v.log()) + log_det.unsqueeze(-2)
+    return -0.5 * (constant + squares / v).sum((-2, -1))
 
 
 def leave_one_out(
-    layer: Layer, Z_s: Float[Tensor, "*batch #T M D"], Z: Rows, y: Float[Tensor, "*batch #T N P"], v: Float[Tensor, "*v 1 1 P"]
+    layer: Layer, Z_s: SubsetInputs, Z: Inputs, y: Labels, v: Noise
 ) -> tuple[Float[Tensor, "*batch T N P"], Float[Tensor, "*batch T N P"]]:
     """Mean and variance of f at every row of Z, given the labels of all the other rows.
 
@@ -50,35 +80,51 @@ def leave_one_out(
     cond = condition(layer.kernel, Z_s, Z, layer.jitter, layer=layer.index)
     mean = layer.mean(Z)
     residual = y - mean
-    mu, explained, known = LabelRows.apply(cond.factor.E, cond.factor.inverse_value, cond.K_sb, residual, v)
+    mu, explained, known, _ = LabelRows.apply(cond.factor.E, cond.factor.inverse_value, cond.K_sb, residual, v)
     h = explained / v
-    # With noise near its floor and as many inducing points as rows, 1 - h is lost to rounding.
-    left = (1.0 - h).clamp_min(torch.finfo(y.dtype).eps ** 0.5)
+    # With noise near its floor and as many inducing points as rows, rounding takes 1 - h.
+    left = (1.0 - h).clamp_min(torch.finfo(v.dtype).eps ** 0.5)
     unexplained = (cond.k_bb - known).clamp_min(0.0).unsqueeze(-1)
     return mean + (mu - h * residual) / left, explained / left + unexplained
 
 
-def leave_one_out_terms(model: DeepGP, batch: Batch, draws: Draws, coupling: str) -> Terms:
-    """The terms of the objective: the rows of the rest, those of the subset, and the hidden KLs."""
-    points, kls = model.propagate(Points(batch.X_s, batch.X_b), draws, coupling)
+def terms(model: DeepGP, batch: Batch, draws: Draws, objective: str) -> Terms:
+    """The named terms of either objective; a batch stands for all rows of the rest, also as those with labels."""
+    points, kls = model.propagate(Points(batch.X_s, batch.X_b), draws, "ancestral")
     p, _ = model.likelihood.at(batch.X_s, batch.X_b, draws)
-    y = torch.cat([batch.y_s, batch.y_b], -2)
-    v = p.noise_variance(drawn=False)
-    mean, variance = leave_one_out(model.last, points.subset, torch.cat(points, -2), y, v)
-    import os
-    W = float(os.environ.get("W", "1"))
-    lp = p.log_predictive_density(y, mean, variance)
-    each = (W * log_mixture(lp) + (1 - W) * lp.mean(-3)).sum(-1) if W < 1 else log_mixture(lp).sum(-1)
-    size = batch.X_s.shape[-2]
-    terms = {"rest": batch.scale * each[..., size:].sum(-1), "subset": each[..., :size].sum(-1)}
-    terms.update({f"kl_{layer}": -kl.mean(-1) for layer, kl in enumerate(kls, start=1)})
-    return model.with_log_prior(terms)
+    y, Z, v = torch.cat([batch.y_s, batch.y_b], -2), torch.cat(points, -2), p.noise_variance(drawn=False)
+    size, n_batch = batch.X_s.shape[-2], batch.X_b.shape[-2]
+    if objective == "collapsed":
+        share = (size + batch.scale * n_batch) / (size + n_batch)
+        found = {"labels": share * log_evidence(model.last, points.subset, Z, y, v).mean(-1)}
+    else:
+        mean, variance = leave_one_out(model.last, points.subset, Z, y, v)
+        each = log_mixture(p.log_predictive_density(y, mean, variance)).sum(-1)
+        found = {"rest": batch.scale * each[..., size:].sum(-1), "subset": each[..., :size].sum(-1)}
+    found.update({f"kl_{layer}": -kl.mean(-1) for layer, kl in enumerate(kls, start=1)})
+    return model.with_log_prior(found)
 
 
-def posterior(
-    gram: Float[Tensor, "*batch T M M"], Ay: Float[Tensor, "*batch T M P"], v: Float[Tensor, "*v 1 1 P"]
+def given_labels(
+    layer: Layer,
+    Z_s: SubsetInputs,
+    L_inv: Float[Tensor, "*batch #T M M"],
+    parts: Iterable[tuple[Inputs, Labels]],
+    v: Noise,
 ) -> Gaussian:
-    """q_hat in the coordinates w, given the sums A A' and A y over all rows with labels."""
-    root = inverse_triangular(posterior_factor(gram, v)).mT
-    columns = (root @ (root.mT @ Ay.mT.unsqueeze(-1))).squeeze(-1).mT
-    return Gaussian(columns / v, root)
+    """q_hat of w in the last layer, for rows with labels that come in parts.
+
+    Parameters
+    ----------
+    layer : Layer
+    Z_s : Tensor of shape [..., T, M, D]
+    L_inv : Tensor of shape [..., T, M, M]
+    parts : iterable of pairs of Tensor of shape [..., T, n, D] and [..., 1, n, P]
+        The layer's inputs at rows with labels, and the labels.
+    v : Tensor of shape [..., 1, 1, P]
+    """
+    sums = [(A @ A.mT, A @ (y - layer.mean(Z))) for Z, y in parts for A in [L_inv @ covariance(layer.kernel, Z_s, Z)]]
+    gram, Ay = (torch.stack(each).sum(0) for each in zip(*sums, strict=True))
+    _, root = posterior_factor(gram, v)
+    columns = root.mT @ (root @ Ay.mT.unsqueeze(-1))
+    return Gaussian(columns.squeeze(-1).mT / v, root.mT)

@@ -9,6 +9,8 @@ N x N instead of (M + N) x (M + N).
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from itertools import chain
 from typing import NamedTuple, cast
 from weakref import WeakKeyDictionary
 
@@ -18,9 +20,8 @@ from torch import Tensor
 
 from sodgp.inference.contract import Predictor
 from sodgp.kernels.dense import covariance, is_captureable, variance
-from sodgp.inference.sod_labels import posterior
+from sodgp.inference.sod_labels import given_labels
 from sodgp.layers.contract import Points
-from sodgp.layers.families import Gaussian
 from sodgp.layers.subset import ROWS_JOINTLY, SubsetLayer
 from sodgp.likelihoods.contract import Sites
 from sodgp.linalg.cholesky import draw_root
@@ -33,21 +34,7 @@ __all__ = ["DrawnLayer", "MarginalPredictor", "SubsetPredictor", "kept_or_drawn"
 # Largest size of what is kept for the next prediction of a model, copies of its parameters included.
 _KEPT_BYTES = 2**26
 # Rows with labels that are propagated at once.
-_LABEL_CHUNK = 1000
-
-
-class RestDraws:
-    """Independent numbers for every row from a source whose numbers for other rows are shared."""
-
-    def __init__(self, draws: Draws) -> None:
-        self._draws, self.n_samples = draws, draws.n_samples
-
-    def subset(self, rows: int, width: int) -> Tensor:
-        return self._draws.subset(rows, width)
-
-    def rest(self, rows: int, width: int) -> Tensor:
-        import os
-        return self._draws.rest(rows, width) if os.environ.get("SHARED") else self._draws.subset(rows, width)
+_LABEL_ROWS = 1000
 
 Rows = Float[Tensor, "*#batch #T N D_in"]
 
@@ -110,9 +97,10 @@ class SubsetPredictor:
     ----------
     model : DeepGP
         Without replicates.
-    X_s : Tensor of shape [1, M, D]
+    X_s : Tensor of shape [1, M, D], or [1, N, D]
+        The subset; where all labels are in q_hat, followed by the other rows.
     sites : Sites
-        Of the subset's labels.
+        Of these rows' labels; empty where the last layer has sites of its own.
     draws : Draws
         Only the numbers for the subset are used.
 
@@ -130,11 +118,13 @@ class SubsetPredictor:
     """
 
     @torch.no_grad()
-    def __init__(self, model: DeepGP, X_s: Float[Tensor, "*batch 1 M D"], sites: Sites, draws: Draws) -> None:
+    def __init__(
+        self, model: DeepGP, X_s: Float[Tensor, "*batch 1 M D"], sites: Sites | tuple[()], draws: Draws
+    ) -> None:
         self._hidden: list[DrawnLayer] = []
         layers = cast("list[SubsetLayer]", list(model.layers))
         size = layers[0].q_mean.shape[-2]
-        rows, Z_s = X_s, X_s[..., :size, :]
+        Z_s = X_s[..., :size, :]
         for layer in layers[:-1]:
             inputs = layer.to_kernel_layout(Z_s)
             cond = layer.condition(_with_one_row(inputs))
@@ -143,12 +133,14 @@ class SubsetPredictor:
             Z_s, w = layer.draw_subset(m, C, cond, mean_s, layer.draw_variance, numbers)
             self._hidden.append(DrawnLayer(layer, inputs, cond.factor.inverse_value, w))
             Z_s = layer.from_kernel_layout(Z_s)
-        if rows.shape[-2] > size:
-            cond = layers[-1].condition(_with_one_row(Z_s))
-            w = self._given_all_labels(layers[-1], Z_s, cond.factor.inverse_value, rows, sites, draws)
-        else:
+        if layers[-1].trains_q:
             cond, q_hat, _ = layers[-1].conditioned_on_labels(_with_one_row(Z_s), *sites)
             w = q_hat.w
+        else:
+            cond = layers[-1].condition(_with_one_row(Z_s))
+            label, v = sites
+            rest = self._labelled(X_s[..., size:, :], label[..., size:, :], draws)
+            w = given_labels(layers[-1], Z_s, cond.factor.inverse_value, chain([(Z_s, label[..., :size, :])], rest), v)
         self._last = DrawnLayer(layers[-1], Z_s, cond.factor.inverse_value, w.mean)
         # Factor of the covariance of w in the last layer, [T, P, M, M], and the reduction of variance that it leaves.
         self._factor = w.factor
@@ -157,29 +149,12 @@ class SubsetPredictor:
         # The mean of a row is A' w = K_RS (L^-T w), without a product of L^-1 with the rows.
         self._weights = self._last.L_inv.mT @ self._last.w
 
-    def _given_all_labels(
-        self,
-        last: SubsetLayer,
-        Z_s: Float[Tensor, "*batch #T M D_in"],
-        L_inv: Float[Tensor, "*batch #T M M"],
-        rows: Float[Tensor, "*batch 1 N D"],
-        sites: Sites,
-        draws: Draws,
-    ) -> Gaussian:
-        """q_hat of w in the last layer given the labels of all rows, the subset's first; rows in chunks."""
-        size, v = Z_s.shape[-2], sites.variance
-        labels = sites.label
-        gram, Ay = 0.0, 0.0
-        chunks = zip(rows.split(_LABEL_CHUNK, -2), labels.split(_LABEL_CHUNK, -2), strict=True)
-        for number, (X, y) in enumerate(chunks):
-            if number == 0:
-                rest = self.hidden(X[..., size:, :], RestDraws(draws), len(self._hidden)) 
-                Z = torch.cat([Z_s.expand(*rest.shape[:-2], *Z_s.shape[-2:]), rest], -2)
-            else:
-                Z = self.hidden(X, RestDraws(draws), len(self._hidden))
-            A = L_inv @ covariance(last.kernel, Z_s, Z)
-            gram, Ay = gram + A @ A.mT, Ay + A @ (y - last.mean(Z))
-        return posterior(gram, Ay, v)
+    def _labelled(
+        self, X: Float[Tensor, "*batch 1 N D"], y: Float[Tensor, "*batch 1 N P"], draws: Draws
+    ) -> Iterator[tuple[Rows, Float[Tensor, "*batch 1 _ P"]]]:
+        """Inputs of the last layer at rows outside the subset, and their labels; rows in parts."""
+        for X_part, y_part in zip(X.split(_LABEL_ROWS, -2), y.split(_LABEL_ROWS, -2), strict=True):
+            yield self.hidden(X_part, draws, len(self._hidden)), y_part
 
     @property
     def tensors(self) -> list[Tensor]:
@@ -238,7 +213,7 @@ class MarginalPredictor(Predictor):
         As in `SubsetPredictor`.
     """
 
-    def __init__(self, model: DeepGP, X_s: Float[Tensor, "*batch 1 M D"], sites: Sites) -> None:
+    def __init__(self, model: DeepGP, X_s: Float[Tensor, "*batch 1 M D"], sites: Sites | tuple[()]) -> None:
         self._model, self._X_s, self._sites = model, X_s, sites
         self._last = cast(SubsetLayer, model.last)
 
@@ -285,7 +260,7 @@ class _Kept(NamedTuple):
 _KEPT: WeakKeyDictionary[DeepGP, _Kept] = WeakKeyDictionary()
 
 
-def kept_or_drawn(model: DeepGP, X_s: Tensor, sites: Sites, draws: Draws) -> SubsetPredictor:
+def kept_or_drawn(model: DeepGP, X_s: Tensor, sites: Sites | tuple[()], draws: Draws) -> SubsetPredictor:
     """The predictor of the last call, if a new one would be the same bit for bit; otherwise a new one.
 
     Predictors are kept only with `SharedDraws`, whose numbers are known by their seed.

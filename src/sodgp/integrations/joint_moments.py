@@ -20,7 +20,7 @@ class JointMoments:
         fitted = estimator.fitted_
         self._like = fitted.model.last.q_mean
         self._joint = JointDistribution(
-            fitted.model, fitted.method, *fitted.subset_on_device(), n_samples=self.n_samples, seed=fitted.predict_seed
+            fitted.model, fitted.method, *fitted.given_on_device(), n_samples=self.n_samples, seed=fitted.predict_seed
         )
 
     def __call__(self, X: Tensor) -> tuple[Tensor, Tensor, Tensor]:

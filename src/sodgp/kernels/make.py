@@ -8,6 +8,7 @@ from typing import TypeAlias
 
 import torch
 from gpytorch import kernels
+from gpytorch.constraints import Positive
 from gpytorch.kernels import Kernel, LinearKernel, MaternKernel, RBFKernel, RQKernel, ScaleKernel
 
 from sodgp.errors import ConfigurationError
@@ -37,6 +38,7 @@ def make_kernel(
     *,
     variance: float = 1.0,
     lengthscale: float | None = None,
+    log_scale: bool = False,
     dtype: torch.dtype = torch.float64,
     replicates: torch.Size = torch.Size(),
 ) -> Kernel:
@@ -73,6 +75,9 @@ def make_kernel(
             raise ConfigurationError(f"kernel={spec!r} is unknown; choose one of {', '.join(KERNEL_NAMES)}.")
         name, _, isotropic = spec.partition("-")
         kernel: Kernel = ScaleKernel(_BASES[name](None if isotropic else input_dim)).to(dtype)
+        if log_scale:
+            kernel.register_constraint("raw_outputscale", _positive())
+            kernel.base_kernel.register_constraint("raw_lengthscale", _positive())
         kernel.outputscale = torch.tensor(variance, dtype=dtype)
         start = float(input_dim) ** 0.5 if lengthscale is None else lengthscale
         kernel.base_kernel.lengthscale = torch.tensor(start, dtype=dtype)
@@ -88,6 +93,10 @@ def make_kernel(
         # A copy: a function may hand out one object again and again, and layers must not share it.
         kernel = copy.deepcopy(kernel).to(dtype).requires_grad_(True)
     return _replicated(kernel, torch.Size([*replicates, 1])) if replicates else kernel
+
+
+def _positive() -> Positive:
+    return Positive(transform=torch.exp, inv_transform=torch.log)
 
 
 def _made_by(factory: KernelFactory, input_dim: int) -> Kernel:

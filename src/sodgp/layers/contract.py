@@ -6,7 +6,7 @@ from typing import NamedTuple, Protocol, runtime_checkable
 
 from gpytorch.kernels import Kernel
 from jaxtyping import Float
-from torch import Tensor, nn
+from torch import Tensor
 
 from sodgp.layers.prior import HiddenMean
 from sodgp.linalg.cholesky import Jitter
@@ -51,15 +51,15 @@ class Layer(Protocol):
         Prior mean of the outputs.
     jitter : Jitter
         Added to kernel matrices before they are factorised.
-    q_mean : Parameter of shape [*replicates, M, D]
-        Mean of q.
+    q_mean : Tensor of shape [*replicates, M, D]
+        Mean of q: a parameter, or a buffer where it is fixed.
     """
 
     index: int
     kernel: Kernel
     mean: HiddenMean
     jitter: Jitter
-    q_mean: nn.Parameter
+    q_mean: Tensor
 
     @property
     def n_parameters(self) -> int:
@@ -69,8 +69,8 @@ class Layer(Protocol):
     def has_kernel_per_output(self) -> bool:
         """Whether every output has its own kernel, instead of one for all."""
 
-    def get_parameter(self, target: str) -> nn.Parameter:
-        """A parameter by its name, such as ``"q_factor"``, as in `torch.nn.Module`."""
+    def state_dict(self) -> dict[str, Tensor]:
+        """Parameters and buffers by their names, such as ``"q_factor"``, as in `torch.nn.Module`."""
 
     def propagate(self, points: Points, draws: Draws, coupling: str) -> tuple[Points, Float[Tensor, "*batch T"]]:
         """Draw the next layer's inputs and compute the KL divergence of q from the prior.

@@ -21,5 +21,11 @@ if TYPE_CHECKING:
         def save_for_backward(self, *tensors: Tensor) -> None:
             """Keep tensors for `backward`."""
 
+        def set_materialize_grads(self, value: bool) -> None:
+            """Whether outputs that nobody used have gradients of zeros, and not None."""
+
+        def set_materialize_grads(self, value: bool) -> None:
+            """Whether outputs that nobody used have gradients of zeros, and not None."""
+
 else:
     Context = BackwardCFunction

@@ -80,6 +80,8 @@ class Architecture:
     jitter : Jitter
     dtype : torch.dtype
     replicates : torch.Size
+    target_mean : Tensor of shape [P], optional
+        Mean of the training labels, for likelihoods that start there.
 
     Examples
     --------
@@ -99,14 +101,18 @@ class Architecture:
     jitter: Jitter = field(default_factory=Jitter)
     dtype: torch.dtype = torch.float64
     replicates: torch.Size = field(default_factory=torch.Size)
+    target_mean: Float[Tensor, " P"] | None = None
 
     @property
     def widths(self) -> list[int]:
         """Outputs of every layer, the last one included."""
         return [*(W.shape[-1] for W in self.mean_weights), self.n_outputs]
 
-    def kernel_of(self, layer: int, *, per_output: bool = False) -> Kernel:
-        """A new kernel for a layer, counted from 0; with `per_output` a batch of kernels, one for each output."""
+    def kernel_of(self, layer: int, *, per_output: bool = False, log_scale: bool = False) -> Kernel:
+        """A new kernel for a layer, counted from 0; with `per_output` a batch of kernels, one for each output.
+
+        `log_scale` is that of `sodgp.kernels.make.make_kernel`.
+        """
         dims, start = [self.input_dim, *self.widths][layer], self.initialization
         outputs = self.widths[layer : layer + 1] if per_output else []
         return make_kernel(
@@ -114,6 +120,7 @@ class Architecture:
             dims,
             variance=start.kernel_variance,
             lengthscale=start.lengthscale,
+            log_scale=log_scale,
             dtype=self.dtype,
             replicates=torch.Size([*self.replicates, *outputs]),
         )
@@ -136,6 +143,7 @@ class Architecture:
             jitter=self.jitter,
             dtype=self.dtype,
             replicates=self.replicates,
+            target_mean=self.target_mean,
         )
         return self.likelihood.build(sizes)
 

@@ -90,8 +90,8 @@ class DeepGP(gpytorch.Module):
         return self.layers[0].has_kernel_per_output
 
     @property
-    def noise_variance(self) -> Float[Tensor, "*replicates 1 P"]:
-        """Noise variance of every output; where it varies over rows, a typical value."""
+    def noise_variance(self) -> Float[Tensor, "*replicates 1 P"] | None:
+        """Noise variance of every output; where it varies over rows, a typical value. None where y has none."""
         return self.likelihood.noise_variance
 
     @property
@@ -108,7 +108,7 @@ class DeepGP(gpytorch.Module):
     @property
     def structure(self) -> Structure:
         """Everything about the model but its numbers: models with equal structures can exchange their state dicts."""
-        attributes = ("nu", "parameterization", "jitter", "has_noise")
+        attributes = ("nu", "parameterization", "jitter", "has_noise", "trains_q")
         return [
             (name, type(module).__name__, *(str(getattr(module, attribute, None)) for attribute in attributes))
             for name, module in self.named_modules()

@@ -142,7 +142,7 @@ def relevance(model: DeepGPRegressor, layer: int = 1) -> FloatArray:
 def subset_inputs(model: DeepGPRegressor) -> FloatArray:
     """Inputs of the subset, or else the inducing inputs of layer 1, [M, D], in original units."""
     scaled = (
-        model.fitted_.X_s[0]
+        model.fitted_.subset.X
         if model.inference_.uses_subset
         else cast(InducingLayer, model.model_.layers[0]).inducing_inputs
     )

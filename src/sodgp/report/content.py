@@ -233,7 +233,9 @@ def cross_validated(
         outside[test] = fold.outside
         importances.append(fold.importance)
         if begin is not None and jobs > 1:
-            begin(f"fold {number} of {cv}")(Ended(fold.steps * model.n_members_, fold.bound, fold.seconds / jobs))
+            begin(f"fold {number} of {cv}")(
+                Ended(fold.steps * model.n_members_, fold.steps, fold.bound, fold.seconds / jobs)
+            )
     weights = np.array([len(part) for part in parts], dtype=np.float64)
     means = [part.mean for part in importances]
     pooled = Importance(np.average(means, axis=0, weights=weights), np.std(means, axis=0))

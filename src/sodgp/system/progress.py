@@ -22,6 +22,10 @@ class Progressing(Protocol):
         """Steps so far."""
 
     @property
+    def max_iter(self) -> int:
+        """Steps of the whole fit."""
+
+    @property
     def bound(self) -> float:
         """Sum of the terms at that step."""
 
@@ -35,6 +39,7 @@ class Ended:
     """A fit in another process that is over."""
 
     iteration: int
+    max_iter: int
     bound: float
     seconds: float
 
@@ -96,8 +101,8 @@ class ProgressBar:
 
     Parameters
     ----------
-    total : int
-        Steps of all models of all fits.
+    fits : int
+        Models that train, one after another or at once.
     label : str
     auto : bool
 
@@ -109,9 +114,10 @@ class ProgressBar:
 
     models = 1
 
-    def __init__(self, total: int, label: str = "training", *, auto: bool = False) -> None:
-        self._total, self._label, self._auto = total, label, auto
-        self._before = self._done = self._width = 0
+    def __init__(self, fits: int, label: str = "training", *, auto: bool = False) -> None:
+        self._fits, self._label, self._auto = fits, label, auto
+        self._before = self._done = 0.0
+        self._width = 0
         self._text, self._is_shown, self._stays = "", False, False
         self._last = time.monotonic()
         self.is_live = is_watched()
@@ -127,18 +133,20 @@ class ProgressBar:
 
     def __call__(self, state: Progressing) -> None:
         """Show the state of training."""
-        self._done = self._before + self.models * state.iteration
-        now, each = time.monotonic(), state.seconds / (self.models * state.iteration)
-        left = each * (self._total - self._done)
+        here = self.models * state.iteration / state.max_iter
+        self._done = self._before + here
+        now, left = time.monotonic(), state.seconds / here * (self._fits - self._done)
         # The first step takes longer than the others: it only speaks for those until the next call.
-        is_long = (min(left, each * _STEPS_BETWEEN_CALLS) if state.iteration == 1 else left) >= WORTH_SECONDS
-        percent, done = f"{100 * self._done / self._total:.0f}", "#" * (20 * self._done // self._total)
-        count = f"{percent}%, {self._done}/{self._total}"
+        soon = state.seconds * _STEPS_BETWEEN_CALLS / self.models
+        is_long = (min(left, soon) if state.iteration == 1 else left) >= WORTH_SECONDS
+        share, steps = self._done / self._fits, state.max_iter * self._fits
+        percent, done = f"{100 * share:.0f}", "#" * int(20 * share)
+        count = f"{percent}%, {round(share * steps)}/{steps}"
         self._text = f"{self._label} [{done:.<20}] {count}, {duration(left)} left, bound {state.bound:.1f}"
         if self.is_live:
             if self._is_shown or is_long or not self._auto:
                 self.show()
-        elif self._done < self._total and (now - self._last >= LOG_SECONDS or (is_long and not self._is_shown)):
+        elif round(share * steps) < steps and (now - self._last >= LOG_SECONDS or (is_long and not self._is_shown)):
             self._last, self._is_shown = now, True
             say(f"{self._label}: {percent} %, bound {state.bound:.1f}, about {duration(left)} left")
 
@@ -188,13 +196,13 @@ def _write(text: str) -> None:
 
 
 @contextmanager
-def progress(total: int, label: str, *, shown: bool = True) -> Iterator[Callable[[str], ProgressBar]]:
+def progress(fits: int, label: str, *, shown: bool = True) -> Iterator[Callable[[str], ProgressBar]]:
     """Progress on stderr over one or more fits: a bar where somebody sees it; elsewhere a line every ten seconds.
 
-    `total` sums the steps of all fits; the label stands alone until the first fit begins. Yields a function to call
+    `fits` counts the models of all fits; the label stands alone until the first fit begins. Yields a function to call
     with the label of each fit; it returns a callback for `DeepGPRegressor(callbacks=[...])`.
     """
-    bar = ProgressBar(total, label) if shown else _HiddenBar(total, label)
+    bar = ProgressBar(fits, label) if shown else _HiddenBar(fits, label)
     if shown and bar.is_live:
         bar.show()
     with bar.held():

@@ -55,7 +55,7 @@ class HeldOut:
     def _log_density(self, inference: Inference, model: DeepGP, batcher: Batcher, X: Tensor, y: Tensor) -> Tensor:
         """Log of the mixture's density at every row, jointly over outputs, [rows]."""
         draws = SharedDraws(self.seed, self.n_samples, dtype=X.dtype, device=X.device)
-        X_s, y_s, rows, y = (t.unsqueeze(0) for t in (batcher.data.X_s, batcher.data.y_s, X, y))
+        X_s, y_s, rows, y = (t.unsqueeze(0) for t in (*inference.given(batcher.data), X, y))
         mean, variance = inference.predictor(model, X_s, y_s, draws).rows(rows, draws)
         _, p = model.likelihood.at(X_s, rows, draws)
         # Outputs are independent given the sample, so that the mixture is over whole rows.

@@ -23,7 +23,7 @@ from sodgp.estimator.options.fields import (
     checked_threads,
     checked_width,
     checkpoint_of,
-    likelihood_of,
+    likelihood_for,
     method_of,
     progress_of,
     tuning_of,
@@ -40,7 +40,7 @@ from sodgp.system.validation import check_choice, check_flag, check_integer, che
 from sodgp.training.history import Callback
 
 if TYPE_CHECKING:
-    from sodgp.estimator.regressor import DeepGPRegressor
+    from sodgp.estimator.base import DeepGPEstimator
 
 __all__ = ["BATCH_SIZE", "Configuration"]
 
@@ -51,10 +51,14 @@ _DTYPES = {"float64": torch.float64, "float32": torch.float32}
 
 @dataclass(frozen=True)
 class Configuration:
-    """Checked options. Build one with `from_estimator`; see `sodgp.DeepGPRegressor` for their meaning."""
+    """Checked options. Build one with `from_estimator`; see `sodgp.DeepGPRegressor` for their meaning.
+
+    Where `is_open`, the number of classes decides the likelihood: see `likelihood_for`.
+    """
 
     method: Inference
     likelihood: LikelihoodOptions
+    is_open: bool
     n_layers: int
     hidden_width: int | list[int] | None
     hidden_mean: str
@@ -64,9 +68,9 @@ class Configuration:
     n_samples: int
     n_predict_samples: int
     effort: Effort
-    max_iter: int
+    max_iter: int | None
     batch_size: int | None
-    learning_rate: float
+    learning_rate: float | None
     n_members: int
     n_restarts: int
     warm_start: bool
@@ -86,13 +90,13 @@ class Configuration:
 
     @classmethod
     def from_estimator(
-        cls, estimator: DeepGPRegressor, *, knows_noise: bool = False, resume: bool = False
+        cls, estimator: DeepGPEstimator, *, knows_noise: bool = False, resume: bool = False
     ) -> Configuration:
         """Check every option of an estimator, and every rule about two of them.
 
         Parameters
         ----------
-        estimator : DeepGPRegressor
+        estimator : DeepGPEstimator
         knows_noise, resume : bool
             Whether `fit` gets noise variances, and whether it continues from a checkpoint.
 
@@ -102,7 +106,8 @@ class Configuration:
             Naming the option, what it was, and what it may be.
         """
         e = estimator
-        method, likelihood, tuning = method_of(e.inference), likelihood_of(e.likelihood), tuning_of(e.tuning)
+        method, tuning = method_of(e.inference), tuning_of(e.tuning)
+        likelihood = likelihood_for(e.likelihood, e.takes, None)
         checkpoint, callbacks = checkpoint_of(e.checkpoint), checked_callbacks(e.callbacks)
         width, size, fraction = (
             checked_width(e.hidden_width),
@@ -118,11 +123,11 @@ class Configuration:
         if not callable(e.kernel):
             check_choice("kernel", e.kernel, KERNEL_NAMES)
         dtype, effort = _DTYPES[e.dtype], EFFORTS[e.effort]
-        max_iter = effort.max_iter if e.max_iter is None else check_integer("max_iter", e.max_iter, minimum=1)
         n_members, n_restarts = _n_members(e, method, effort), check_integer("n_restarts", e.n_restarts, minimum=1)
         config = cls(
             method=method,
             likelihood=likelihood,
+            is_open=e.likelihood is None,
             n_layers=check_integer("n_layers", e.n_layers, minimum=1),
             hidden_width=width,
             hidden_mean=e.hidden_mean,
@@ -132,9 +137,9 @@ class Configuration:
             n_samples=check_integer("n_samples", e.n_samples, minimum=1),
             n_predict_samples=check_integer("n_predict_samples", e.n_predict_samples, minimum=1),
             effort=effort,
-            max_iter=max_iter,
+            max_iter=None if e.max_iter is None else check_integer("max_iter", e.max_iter, minimum=1),
             batch_size=None if e.batch_size is None else check_integer("batch_size", e.batch_size, minimum=1),
-            learning_rate=check_positive("learning_rate", e.learning_rate),
+            learning_rate=None if e.learning_rate is None else check_positive("learning_rate", e.learning_rate),
             n_restarts=n_restarts,
             warm_start=check_flag("warm_start", e.warm_start),
             validation_fraction=fraction,
@@ -143,7 +148,7 @@ class Configuration:
             n_threads=checked_threads(e.n_threads),
             device=resolve_device(e.device),
             n_members=n_members,
-            callbacks=[*callbacks, *progress_of(e.verbose, max_iter * n_members * n_restarts)],
+            callbacks=[*callbacks, *progress_of(e.verbose, n_members * n_restarts)],
             checkpoint=checkpoint,
             initialization=tuning.initialization or Initialization(),
             jitter=tuning.jitter_of(dtype),
@@ -154,6 +159,10 @@ class Configuration:
         )
         check_rules(Combination(e, config, knows_noise, resume))
         return config
+
+    def likelihood_for(self, n_classes: int) -> LikelihoodOptions:
+        """The likelihood, for so many classes where y has some."""
+        return likelihood_for(None, ("classes",), n_classes) if self.is_open else self.likelihood
 
     def automatic_size(self, X: Tensor) -> AutoSize | None:
         """What ``subset_size="auto"`` chooses for the scaled inputs X [N, D]; None for another `subset_size`."""
@@ -188,11 +197,11 @@ class Configuration:
         # At least as many rows outside as inside: a rest that is seen only through the subset keeps q honest.
         return min(self.effort.subset_size, (n_rows + 1) // 2)
 
-    def batch_rows(self, size: int, n_rest: int) -> int:
-        """Rows of the rest in a step, with a subset of that size; all rows for a method without batches."""
-        if "batch_size" in self.method.unused_options:
+    def batch_rows(self, method: Inference, size: int, n_rest: int) -> int:
+        """Rows of the rest in a step of the settled method; all rows for a method without batches."""
+        if "batch_size" in method.unused_options:
             return n_rest
-        usual = self.method.usual_batch(size, n_rest, self.effort.batch_rows)
+        usual = method.usual_batch(size, n_rest, self.effort.batch_rows)
         if self.batch_size is None and usual is not None:
             return usual
         batch_size = BATCH_SIZE if self.batch_size is None else self.batch_size
@@ -215,7 +224,7 @@ class Configuration:
         return widths
 
 
-def _n_members(e: DeepGPRegressor, method: Inference, effort: Effort) -> int:
+def _n_members(e: DeepGPEstimator, method: Inference, effort: Effort) -> int:
     """Models that predict as one: as many as the user says, or as method and effort want where no option objects."""
     if e.n_members is not None:
         return check_integer("n_members", e.n_members, minimum=1)
