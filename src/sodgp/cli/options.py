@@ -137,7 +137,7 @@ _METHOD, _TUNING = "inference", "tuning"
 
 OPTIONS: Final[dict[str, Option]] = {
     "inference": Option(TEXT, "Method: sod, dsvi, sghmc or mean_field", "sod", choices=INFERENCES),
-    "n_layers": Option(INTEGER, "GP layers, the last one included; 1 is a sparse GP", "3", short="layers"),
+    "n_layers": Option(INTEGER, "GP layers, the last one included; 1 is a sparse GP", "2 or 3", short="layers"),
     "hidden_width": Option(WIDTHS, "Outputs of the hidden layers, or one number for each", "min(30, inputs)"),
     "kernel": Option(
         TEXT,
@@ -186,7 +186,9 @@ OPTIONS: Final[dict[str, Option]] = {
         "standard",
         choices=("quick", "standard", "thorough"),
     ),
-    "max_iter": Option(INTEGER, "Steps of training", "155 for sod with up to 2,000 rows, else 1400, or by --effort", panel=_TRAINING),
+    "max_iter": Option(
+        INTEGER, "Steps of training", "155 for sod with up to 2,000 rows, else 1400, or by --effort", panel=_TRAINING
+    ),
     "batch_size": Option(
         INTEGER, "Rows that a step sees, the subset counted in", "300, or by --effort and rows", panel=_TRAINING
     ),

@@ -292,7 +292,6 @@ def report(
     """
     from sodgp import DeepGPClassifier
     from sodgp.cli.scores import as_dictionary
-    from sodgp.estimator.options.configuration import Configuration
     from sodgp.evaluation.format import counted
     from sodgp.report import cross_validated, held_out
 

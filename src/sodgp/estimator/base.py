@@ -37,7 +37,7 @@ class DeepGPEstimator(FittedAttributes, NestedParameters):
         *,
         inference: str | Inference = "sod",
         likelihood: str | LikelihoodOptions | None = "gaussian",
-        n_layers: int = 3,
+        n_layers: int | None = None,
         hidden_width: int | Sequence[int] | None = None,
         hidden_mean: str = "linear",
         kernel: KernelSpec = "rbf",

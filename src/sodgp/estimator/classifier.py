@@ -73,7 +73,7 @@ n_features_in_, feature_names_in_
         *,
         inference: str | Inference = "sod",
         likelihood: str | LikelihoodOptions | None = None,
-        n_layers: int = 3,
+        n_layers: int | None = None,
         hidden_width: int | Sequence[int] | None = None,
         hidden_mean: str = "linear",
         kernel: KernelSpec = "rbf",

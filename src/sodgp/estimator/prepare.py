@@ -19,7 +19,7 @@ from sodgp.estimator.checkpoint_plan import seeds_of
 from sodgp.estimator.fitted import Columns, Fitted
 from sodgp.estimator.options.configuration import Configuration
 from sodgp.estimator.targets import described_classes, encoded, labels_and_codes
-from sodgp.inference.contract import Inference, Subset, TrainingSet, rest_of
+from sodgp.inference.contract import Inference, TrainingSet, rest_of
 from sodgp.layers.prior import NOISE_FLOOR
 from sodgp.likelihoods.contract import LikelihoodOptions
 from sodgp.likelihoods.dirichlet import Dirichlet
@@ -156,7 +156,7 @@ def prepare(
     size = config.subset_rows(len(X)) if automatic is None else automatic.size
     if previous is not None and not method.uses_subset and config.subset_size is None:
         size = previous.subset_size
-    widths = config.hidden_widths(X.shape[1])
+    widths = config.hidden_widths(method, X.shape[1])
     chosen = torch.empty(0, dtype=torch.int64)
     if method.uses_subset:
         generator = torch.Generator().manual_seed(subset_seed)

@@ -34,8 +34,9 @@ class DeepGPRegressor(MultiOutputMixin, RegressorMixin, DeepGPEstimator):
     likelihood : {"gaussian", "heteroscedastic", "heavy_tailed"} or object, default="gaussian"
         The noise of the observations, by name or with options: `Gaussian`, `Heteroscedastic` (it depends on the inputs)
         or `HeavyTailed` (for data with outliers) of `sodgp.likelihoods`; the last two with `SoD` only.
-    n_layers : int, default=3
-        GP layers, the last one included (paper: L). 1 is a sparse GP.
+    n_layers : int or None, default=None
+        GP layers, the last one included (paper: L). 1 is a sparse GP. None is 2 where `SoD` sees the labels of all rows
+        (`SoD.objective`), else 3.
     hidden_width : int, list of int or None, default=None
         Outputs of the hidden layers (paper: D^l), or a list with one for each; None is min(30, D).
     hidden_mean : {"linear", "zero"}, default="linear"

@@ -258,7 +258,7 @@ class Inference(Protocol):
         self,
         *,
         n_rows: int,
-        n_layers: int,
+        n_layers: int | None,
         kernel: object,
         likelihood: LikelihoodOptions,
         previous: DeepGP | None = None,
@@ -267,7 +267,9 @@ class Inference(Protocol):
 
         Parameters
         ----------
-        n_rows, n_layers : int
+        n_rows : int
+        n_layers : int or None
+            None is `usual_layers` of the settled method.
         kernel : str, function or gpytorch kernel
             As the user gave it.
         likelihood : LikelihoodOptions
@@ -305,6 +307,11 @@ class Inference(Protocol):
     def usual_steps(self, wanted: int) -> int:
         """Default number of training steps, of which the chosen effort allows `wanted`."""
         return wanted
+
+    @property
+    def usual_layers(self) -> int:
+        """Default number of layers."""
+        return 3
 
     @property
     def usual_rate(self) -> float:

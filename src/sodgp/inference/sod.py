@@ -153,7 +153,7 @@ class SoD(parameters.Parameters, Inference):
         self,
         *,
         n_rows: int,
-        n_layers: int,
+        n_layers: int | None,
         kernel: object,
         likelihood: LikelihoodOptions,
         previous: DeepGP | None = None,
@@ -163,7 +163,8 @@ class SoD(parameters.Parameters, Inference):
             self._check_goes_with(f"likelihood={likelihood.name!r}", tie_label_noise=True)
         if self.separate_kernels and n_layers == 1:
             raise ConfigurationError("separate_kernels=True needs a hidden layer: use n_layers=2 or more.")
-        many = n_rows >= MANY_ROWS and n_layers > 1
+        is_deep = n_layers != 1
+        many = n_rows >= MANY_ROWS and is_deep
         separate, objective = self.separate_kernels, self.objective
         if objective in sod_labels.OBJECTIVES:
             self._check_all_labels(likelihood)
@@ -172,7 +173,7 @@ class SoD(parameters.Parameters, Inference):
         elif objective is None:
             objective = "predictive" if many else "bound"
         if separate is None:
-            allowed = n_layers > 1 and self.parameterization == "whitened"
+            allowed = is_deep and self.parameterization == "whitened"
             enough = many or objective in sod_labels.OBJECTIVES
             # A kernel given as code may not work as a batch; a fit that continues another has that one's kernels.
             wanted = enough and isinstance(kernel, str) if previous is None else previous.has_separate_kernels
@@ -209,6 +210,11 @@ class SoD(parameters.Parameters, Inference):
     def usual_steps(self, wanted: int) -> int:
         """A ninth where all labels are in q_hat: such a step sees all rows, and has no last q to train."""
         return max(1, wanted // 9) if self.conditions_on_all else wanted
+
+    @property
+    def usual_layers(self) -> int:
+        """Two where all labels are in q_hat: a third was not worth its time."""
+        return 2 if self.conditions_on_all else 3
 
     @property
     def usual_rate(self) -> float:

@@ -19,8 +19,8 @@ from jaxtyping import Float
 from torch import Tensor
 
 from sodgp.inference.contract import Predictor
-from sodgp.kernels.dense import covariance, is_captureable, variance
 from sodgp.inference.sod_labels import given_labels
+from sodgp.kernels.dense import covariance, is_captureable, variance
 from sodgp.layers.contract import Points
 from sodgp.layers.subset import ROWS_JOINTLY, SubsetLayer
 from sodgp.likelihoods.contract import Sites
@@ -133,17 +133,19 @@ class SubsetPredictor:
             Z_s, w = layer.draw_subset(m, C, cond, mean_s, layer.draw_variance, numbers)
             self._hidden.append(DrawnLayer(layer, inputs, cond.factor.inverse_value, w))
             Z_s = layer.from_kernel_layout(Z_s)
-        if layers[-1].trains_q:
-            cond, q_hat, _ = layers[-1].conditioned_on_labels(_with_one_row(Z_s), *sites)
-            w = q_hat.w
+        last = layers[-1]
+        if last.trains_q:
+            cond, q_hat, _ = last.conditioned_on_labels(_with_one_row(Z_s), *sites)
+            given = q_hat.w
         else:
-            cond = layers[-1].condition(_with_one_row(Z_s))
-            label, v = sites
+            cond = last.condition(_with_one_row(Z_s))
+            label, v = cast(Sites, sites)
             rest = self._labelled(X_s[..., size:, :], label[..., size:, :], draws)
-            w = given_labels(layers[-1], Z_s, cond.factor.inverse_value, chain([(Z_s, label[..., :size, :])], rest), v)
-        self._last = DrawnLayer(layers[-1], Z_s, cond.factor.inverse_value, w.mean)
+            parts = chain([(Z_s, label[..., :size, :])], rest)
+            given = given_labels(last, Z_s, cond.factor.inverse_value, parts, v)
+        self._last = DrawnLayer(last, Z_s, cond.factor.inverse_value, given.mean)
         # Factor of the covariance of w in the last layer, [T, P, M, M], and the reduction of variance that it leaves.
-        self._factor = w.factor
+        self._factor = given.factor
         eye = torch.eye(self._factor.shape[-1], dtype=self._factor.dtype, device=self._factor.device)
         self._S = eye - self._factor @ self._factor.mT
         # The mean of a row is A' w = K_RS (L^-T w), without a product of L^-1 with the rows.

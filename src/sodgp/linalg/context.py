@@ -24,8 +24,5 @@ if TYPE_CHECKING:
         def set_materialize_grads(self, value: bool) -> None:
             """Whether outputs that nobody used have gradients of zeros, and not None."""
 
-        def set_materialize_grads(self, value: bool) -> None:
-            """Whether outputs that nobody used have gradients of zeros, and not None."""
-
 else:
     Context = BackwardCFunction

@@ -250,7 +250,7 @@ def from_record(cls: type[E], record: Record) -> E:
     members = []
     for number, (entry, tensors) in enumerate(zip(entries, parts, strict=True)):
         try:
-            model = _rebuilt(info, tensors, architecture, method, config.n_layers).to(device)
+            model = _rebuilt(info, tensors, architecture, method, config.layers_of(method)).to(device)
             members.append(
                 Fitted(
                     model=model,

@@ -19,6 +19,7 @@ from sodgp.estimator.options.fields import (
     checked_callbacks,
     checked_fraction,
     checked_jobs,
+    checked_layers,
     checked_size,
     checked_threads,
     checked_width,
@@ -59,7 +60,7 @@ class Configuration:
     method: Inference
     likelihood: LikelihoodOptions
     is_open: bool
-    n_layers: int
+    n_layers: int | None
     hidden_width: int | list[int] | None
     hidden_mean: str
     kernel: KernelSpec
@@ -128,7 +129,7 @@ class Configuration:
             method=method,
             likelihood=likelihood,
             is_open=e.likelihood is None,
-            n_layers=check_integer("n_layers", e.n_layers, minimum=1),
+            n_layers=checked_layers(e.n_layers, width),
             hidden_width=width,
             hidden_mean=e.hidden_mean,
             kernel=e.kernel,
@@ -178,7 +179,7 @@ class Configuration:
             self.initialization.noise_variance,
             batch_size=batch_size,
             n_samples=self.n_samples,
-            n_layers=self.n_layers,
+            n_layers=self.layers_of(self.method),
         )
 
     def subset_rows(self, n_rows: int) -> int:
@@ -212,13 +213,18 @@ class Configuration:
             )
         return min(max(batch_size - size, 0), n_rest)
 
-    def hidden_widths(self, input_dim: int) -> list[int]:
+    def layers_of(self, method: Inference) -> int:
+        """Layers of a model of the settled method, the last one included."""
+        return method.usual_layers if self.n_layers is None else self.n_layers
+
+    def hidden_widths(self, method: Inference, input_dim: int) -> list[int]:
         """Outputs of every hidden layer; warns of widths that the method has trouble with."""
         if isinstance(self.hidden_width, list):
             widths = self.hidden_width
         else:
-            widths = [min(30, input_dim) if self.hidden_width is None else self.hidden_width] * (self.n_layers - 1)
-        caution = self.method.caution(widths)
+            width = min(30, input_dim) if self.hidden_width is None else self.hidden_width
+            widths = [width] * (self.layers_of(method) - 1)
+        caution = method.caution(widths)
         if caution is not None:
             warnings.warn(caution, NumericalWarning, stacklevel=5)
         return widths

@@ -317,6 +317,13 @@ def progress_of(verbose: Any, fits: int) -> list[ProgressBar]:
     return [ProgressBar(fits)] if verbose else []
 
 
+def checked_layers(n_layers: Any, width: int | list[int] | None) -> int | None:
+    """Layers of a model; None leaves them to the method, unless a list of widths says how many."""
+    if n_layers is None:
+        return len(width) + 1 if isinstance(width, list) else None
+    return check_integer("n_layers", n_layers, minimum=1)
+
+
 def checked_jobs(n_jobs: Any) -> int | None:
     """Processes by joblib's convention."""
     if n_jobs is None or (isinstance(n_jobs, int | np.integer) and not isinstance(n_jobs, bool) and n_jobs != 0):

@@ -101,7 +101,7 @@ def rules(c: Combination) -> Iterator[Rule]:
         "callbacks are called in this process, and n_jobs trains members and restarts in others: use n_jobs=1, or no"
         " callback but EarlyStopping, of which each model then has a copy.",
     )
-    widths, count = config.hidden_width, config.n_layers - 1
+    widths, count = config.hidden_width, (config.n_layers or 1) - 1
     yield Rule(
         "one width for each hidden layer",
         isinstance(widths, list) and len(widths) != count,
