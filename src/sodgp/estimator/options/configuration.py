@@ -180,7 +180,7 @@ class Configuration:
                     f"subset_size={self.subset_size} is more than the {n_rows} rows of the data: the subset is all of"
                     " them, and the rest is empty.",
                     SubsetSizeWarning,
-                    stacklevel=5,
+                    stacklevel=6,
                 )
             return min(self.subset_size, n_rows)
         if self.subset_size == "paper":
@@ -211,7 +211,7 @@ class Configuration:
             widths = [min(30, input_dim) if self.hidden_width is None else self.hidden_width] * (self.n_layers - 1)
         caution = self.method.caution(widths)
         if caution is not None:
-            warnings.warn(caution, NumericalWarning, stacklevel=5)
+            warnings.warn(caution, NumericalWarning, stacklevel=6)
         return widths
 
 
