@@ -8,8 +8,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import cache, partial
-from typing import TYPE_CHECKING, Any
+from functools import cache, partial, wraps
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 import numpy as np
 import torch
@@ -27,7 +27,7 @@ from sodgp.predictive.mixture import GaussianMixture
 from sodgp.predictive.outliers import OUTLIER_SCALE, widening
 from sodgp.system import memory
 from sodgp.system.running import cpu_threads
-from sodgp.system.validation import FloatArray, check_integer, check_predict_data, seed_from
+from sodgp.system.validation import FloatArray, check_integer, check_predict_data, check_threads, seed_from
 
 if TYPE_CHECKING:
     from sodgp.estimator.regressor import DeepGPRegressor
@@ -45,6 +45,9 @@ __all__ = [
     "scaled_rows",
 ]
 
+P = ParamSpec("P")
+R = TypeVar("R")
+
 _MAX_JOINT_ROWS = 1000
 # Of the covariances of one layer in one joint draw: 32 MB.
 _JOINT_ENTRIES = 2**22
@@ -60,18 +63,32 @@ class PredictionOptions:
     spread: float = 1.0
 
 
+def _in_threads(
+    predict: Callable[Concatenate[Fitted, FloatArray, PredictionOptions, P], R],
+) -> Callable[Concatenate[Fitted, FloatArray, PredictionOptions, P], R]:
+    """A prediction that computes with the threads of its options from beginning to end."""
+
+    @wraps(predict)
+    def limited(fitted: Fitted, X: FloatArray, options: PredictionOptions, /, *args: P.args, **named: P.kwargs) -> R:
+        with cpu_threads(options.n_threads):
+            return predict(fitted, X, options, *args, **named)
+
+    return limited
+
+
 def asked(estimator: DeepGPRegressor, X: Any) -> tuple[FloatArray, PredictionOptions]:
     """Rows to predict at, checked, and the present options of predictions."""
     check_is_fitted(estimator)
     options = PredictionOptions(
         n_samples=check_integer("n_predict_samples", estimator.n_predict_samples, minimum=1),
         outlier_probability=estimator.outlier_probability_,
-        n_threads=estimator.n_threads,
+        n_threads=check_threads(estimator.n_threads),
         spread=method_of(estimator.inference).usual_spread(estimator.n_members_),
     )
     return check_predict_data(estimator, X), options
 
 
+@_in_threads
 def predict_mean(fitted: Fitted, X: FloatArray, options: PredictionOptions) -> FloatArray:
     """Means of y at rows X [N, D], [N] or [N, P]; only they are computed, and only they have to be finite."""
     if fitted.members:
@@ -79,6 +96,7 @@ def predict_mean(fitted: Fitted, X: FloatArray, options: PredictionOptions) -> F
     return np.concatenate([d.mean for d in _mixtures(fitted, X, options, latent=False, only_mean=True)])
 
 
+@_in_threads
 def predict_std(fitted: Fitted, X: FloatArray, options: PredictionOptions) -> tuple[FloatArray, FloatArray]:
     """Means and standard deviations of y, [N] or [N, P]."""
     if fitted.members:
@@ -88,6 +106,7 @@ def predict_std(fitted: Fitted, X: FloatArray, options: PredictionOptions) -> tu
     return mean, std
 
 
+@_in_threads
 def predict_distribution(fitted: Fitted, X: FloatArray, options: PredictionOptions, *, latent: bool) -> GaussianMixture:
     """The distribution of y, or with `latent` of f."""
     check_room(fitted, len(X), options, latent=latent)
@@ -97,6 +116,7 @@ def predict_distribution(fitted: Fitted, X: FloatArray, options: PredictionOptio
     return GaussianMixture.concatenate(list(_mixtures(fitted, X, options, latent=latent)))
 
 
+@_in_threads
 def predict_covariance(fitted: Fitted, X: FloatArray, options: PredictionOptions) -> tuple[FloatArray, FloatArray]:
     """Means [N] or [N, P] and covariances over rows [N, N] or [P, N, N] of y."""
     if fitted.members:
@@ -114,6 +134,7 @@ def predict_covariance(fitted: Fitted, X: FloatArray, options: PredictionOptions
     return (y_mean[:, 0], y_cov[0]) if fitted.columns.y_is_vector else (y_mean, y_cov)
 
 
+@_in_threads
 def sample_functions(
     fitted: Fitted, X: FloatArray, options: PredictionOptions, count: int, seed: int, *, latent: bool
 ) -> FloatArray:
@@ -136,6 +157,7 @@ def sample_functions(
     return scaled if latent or not options.outlier_probability else _with_outliers(fitted, X, options, scaled, seed + 2)
 
 
+@_in_threads
 def hidden_rows(fitted: Fitted, X: FloatArray, options: PredictionOptions, layer: int) -> FloatArray:
     """Draws of the rows X after that many hidden layers, [T, N, D_layer], in the units of the scaled inputs."""
     rows = scaled_rows(fitted, X)
@@ -201,7 +223,8 @@ def _mixtures(
             if not latent:
                 mean, variance = model.likelihood.at(X_s, X_p, draws)[1].predictive(mean, variance)
         mean, variance = torch.broadcast_tensors(mean, variance)
-        return _original_units(fitted, mean, variance, 0.0 if latent else options.outlier_probability)
+        outliers = 0.0 if latent else options.outlier_probability
+        return _original_units(fitted, mean, variance, outliers, options.n_threads)
 
     return halving(len(rows), chunk, work, rows.device, "a prediction of a single row")
 
@@ -267,7 +290,9 @@ def _with_outliers(
     return np.where(rng.random(draws.shape) < share, mean + wide * rng.normal(size=draws.shape), draws)
 
 
-def _original_units(fitted: Fitted, mean: Tensor, variance: Tensor, outliers: float) -> GaussianMixture:
+def _original_units(
+    fitted: Fitted, mean: Tensor, variance: Tensor, outliers: float, n_threads: int | str | None
+) -> GaussianMixture:
     # Rounding leaves a variance of f at zero where a row sits on the subset and the noise is at its floor.
     variance = variance.double().clamp_min(torch.finfo(torch.float64).tiny ** 0.25)
     if fitted.columns.y_is_vector:
@@ -275,7 +300,7 @@ def _original_units(fitted: Fitted, mean: Tensor, variance: Tensor, outliers: fl
     mean, variance = mean.double().cpu(), variance.cpu()
     _check_finite(mean, variance)
     scale, shift = fitted.y_scaler.scale_, fitted.y_scaler.mean_
-    mixture = GaussianMixture(mean, variance, outlier_probability=outliers).affine(scale, shift)
+    mixture = GaussianMixture(mean, variance, outlier_probability=outliers, n_threads=n_threads).affine(scale, shift)
     _check_finite(torch.from_numpy(mixture.mean)[None], torch.from_numpy(mixture.variance)[None])
     return mixture
 

@@ -148,6 +148,13 @@ def check_flag(name: str, value: Any) -> bool:
     return bool(value)
 
 
+def check_threads(n_threads: Any) -> int | str | None:
+    """CPU threads: a number, "auto", or None for PyTorch's setting; else ConfigurationError."""
+    if isinstance(n_threads, str) and n_threads != "auto":
+        raise ConfigurationError(f"n_threads={n_threads!r} is unknown; give a number of threads, 'auto' or None.")
+    return n_threads if n_threads in (None, "auto") else check_integer("n_threads", n_threads, minimum=1)
+
+
 def resolve_device(device: str | torch.device) -> torch.device:
     """The device that ``"auto"``, a name or a torch.device stands for, or ConfigurationError."""
     if device == "auto":
