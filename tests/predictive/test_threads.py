@@ -117,12 +117,13 @@ def test_bad_numbers_of_threads_are_typed_errors(models, n_threads):
 
 
 def test_every_distribution_is_guarded():
-    """Every class of the room that has a density runs its public entries through the one guard."""
+    """Every class of the room that knows how many threads it may use runs its public entries through the one guard."""
     guard = running._limited(len).__code__
     found = []
     for module in pkgutil.iter_modules(sodgp.predictive.__path__):
         for cls in vars(importlib.import_module(f"sodgp.predictive.{module.name}")).values():
-            if inspect.isclass(cls) and cls.__module__.startswith("sodgp.predictive") and hasattr(cls, "log_prob"):
+            is_ours = inspect.isclass(cls) and cls.__module__.startswith("sodgp.predictive")
+            if is_ours and "n_threads" in inspect.signature(cls).parameters:
                 found.append(cls)
                 assert cls.log_prob.__code__ is guard, f"decorate {cls.__name__} with running.in_own_threads"
     assert GaussianMixture in found

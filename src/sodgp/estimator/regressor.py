@@ -9,11 +9,12 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
-from sklearn.base import MultiOutputMixin, RegressorMixin
+from sklearn.base import MultiOutputMixin
 
 from sodgp.errors import InputError
 from sodgp.estimator.fitted import FittedAttributes
 from sodgp.estimator.options.nested import NestedParameters, copy_of
+from sodgp.estimator.scoring import CheckedScore
 
 if TYPE_CHECKING:
     from sodgp.estimator.options.fields import Checkpoint, Tuning
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 __all__ = ["DeepGPRegressor"]
 
 
-class DeepGPRegressor(FittedAttributes, MultiOutputMixin, RegressorMixin, NestedParameters):
+class DeepGPRegressor(FittedAttributes, MultiOutputMixin, CheckedScore, NestedParameters):
     """Deep Gaussian process regression; by default with subset-of-data variational inference.
 
     Inputs and targets are standardised inside; predictions are in the original units. Options of one inference method
