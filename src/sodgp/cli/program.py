@@ -24,7 +24,7 @@ from sodgp.cli.tables import (
     training_data,
     write_table,
 )
-from sodgp.errors import ConfigurationError
+from sodgp.errors import ConfigurationError, printable
 from sodgp.system.memory import keep_freed_memory
 from sodgp.system.progress import progress, say
 
@@ -376,8 +376,8 @@ def _print_summary(about: dict[str, Any]) -> None:
 def _print_json(content: dict[str, Any]) -> None:
     # JSON can escape what the stream cannot hold.
     is_unicode = (sys.stdout.encoding or "").lower().startswith("utf")
-    typer.echo(json.dumps(content, indent=2, allow_nan=False, ensure_ascii=not is_unicode))
+    typer.echo(printable(json.dumps(content, indent=2, allow_nan=False, ensure_ascii=not is_unicode)))
 
 
 def _line(name: str, value: str) -> None:
-    typer.echo(f"{name:<11} {value}")
+    typer.echo(f"{name:<11} {printable(value, one_line=True)}")
