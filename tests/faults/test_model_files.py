@@ -185,6 +185,16 @@ def test_a_file_that_shrinks_while_it_is_read_is_an_error_and_not_a_crash(tmp_pa
         DeepGPRegressor.load(tmp_path / "m.sodgp")
 
 
+def test_loading_and_predicting_write_nothing(tmp_path, monkeypatch):
+    shutil.copy(FILE, tmp_path / "m.sodgp")
+    monkeypatch.chdir(tmp_path)
+    before = {path: path.stat().st_mtime_ns for path in (tmp_path, tmp_path / "m.sodgp")}
+    model = DeepGPRegressor.load("m.sodgp")
+    model.predict(ROWS)
+    assert {path: path.stat().st_mtime_ns for path in (tmp_path, *tmp_path.iterdir())} == before
+    assert model.checkpoint is model.callbacks is None
+
+
 # ----- disks
 
 
