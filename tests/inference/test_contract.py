@@ -150,7 +150,8 @@ def test_state_shapes_are_those_of_the_model(method, n_layers):
 @every_depth
 def test_a_model_without_data_takes_a_state(method, n_layers):
     this = case(method, n_layers)
-    empty = method.build(this.architecture, None, torch.Generator()).eval()
+    # As a loaded model: where gradients are required, PyTorch may round products differently.
+    empty = method.build(this.architecture, None, torch.Generator()).requires_grad_(False).eval()
     empty.load_state_dict(this.model.state_dict())
     X, (X_s, y_s) = randn(4, 1, N, INPUTS), this.subset
     with torch.no_grad():

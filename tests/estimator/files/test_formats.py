@@ -34,10 +34,12 @@ def test_a_file_predicts_what_it_always_did(version, name, tmp_path):
     stored = EXPECTED[version]["files"][name]
     model = DeepGPRegressor.load(FIXTURES / f"model-v{version}-{name}")
     rows = pd.DataFrame(EXPECTED[version]["rows"], columns=["temperature", "slope"])
-    tolerance = {"rtol": 1e-4} if model.dtype == "float32" else {"rtol": 1e-8}
+    tolerance = 1e-4 if model.dtype == "float32" else 1e-8
     mean, std = model.predict(rows, return_std=True)
-    np.testing.assert_allclose(mean, stored["mean"], **tolerance)
-    np.testing.assert_allclose(std, stored["std"], **tolerance)
+    # Of a mean near zero the digits are those of the targets' spread.
+    error = np.abs(mean - stored["mean"]) / (np.abs(stored["mean"]) + np.std(stored["mean"], axis=0))
+    assert error.max() <= tolerance
+    np.testing.assert_allclose(std, stored["std"], rtol=tolerance)
     assert model.history_.bound == stored["bound"]
     assert model.n_parameters_ == stored["n_parameters"]
     assert list(model.feature_names_in_) == ["temperature", "slope"]
