@@ -21,6 +21,7 @@ from sodgp.estimator.fitted import Fitted
 from sodgp.estimator.memory_budget import chunk_rows, halving
 from sodgp.estimator.options.fields import method_of
 from sodgp.estimator.pooling import pooled_covariance, pooled_draws, pooled_mean, pooled_mixture, pooled_std
+from sodgp.estimator.sample_parts import PredictorInParts, rows_of_a_block, samples_at_once
 from sodgp.inference.contract import Predictor
 from sodgp.linalg.draws import FreshDraws, SharedDraws
 from sodgp.predictive.mixture import GaussianMixture
@@ -197,19 +198,21 @@ def scaled_rows(fitted: Fitted, X: FloatArray) -> Tensor:
 def _mixtures(
     fitted: Fitted, X: FloatArray, options: PredictionOptions, *, latent: bool, only_mean: bool = False
 ) -> Iterator[GaussianMixture]:
-    """The predictive distribution in chunks of rows: memory stays bounded for any number of rows.
+    """The predictive distribution in chunks of rows: memory stays bounded for any number of rows, and of samples.
 
     With `only_mean` variances are not computed but set to one: they cost as much as all the rest.
     """
     rows = scaled_rows(fitted, X)
     model, count = fitted.model, options.n_samples
-    chunk = chunk_rows(fitted.method, model, count, rows.device)
+    at_once = samples_at_once(fitted, count)
+    is_whole = at_once == count
+    chunk = chunk_rows(fitted.method, model, count, rows.device) if is_whole else rows_of_a_block(fitted, count)
     X_s, y_s = fitted.subset_on_device()
 
     @cache
-    def predictor() -> Predictor:
+    def predictor() -> Predictor | PredictorInParts:
         draws = SharedDraws(fitted.predict_seed, count, dtype=rows.dtype, device=rows.device)
-        return fitted.method.predictor(model, X_s, y_s, draws)
+        return fitted.method.predictor(model, X_s, y_s, draws) if is_whole else PredictorInParts(fitted, at_once, draws)
 
     def work(chosen: slice) -> GaussianMixture:
         X_p = rows[chosen].unsqueeze(0)
