@@ -8,6 +8,8 @@ from typing import Any
 
 import typer
 
+from sodgp.errors import printable
+
 
 def print_summary(about: dict[str, Any]) -> None:
     """What `sodgp.estimator.describe.describe` says, in lines."""
@@ -45,9 +47,9 @@ def print_json(content: dict[str, Any]) -> None:
     """A dictionary as JSON."""
     # JSON can escape what the stream cannot hold.
     is_unicode = (sys.stdout.encoding or "").lower().startswith("utf")
-    typer.echo(json.dumps(content, indent=2, allow_nan=False, ensure_ascii=not is_unicode))
+    typer.echo(printable(json.dumps(content, indent=2, allow_nan=False, ensure_ascii=not is_unicode)))
 
 
 def line(name: str, value: str) -> None:
     """One line of a summary."""
-    typer.echo(f"{name:<11} {value}")
+    typer.echo(f"{name:<11} {printable(value, one_line=True)}")

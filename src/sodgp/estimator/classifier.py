@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, cast, overload
 
 import numpy as np
-from sklearn.base import ClassifierMixin
 
 from sodgp.errors import InputTypeError
 from sodgp.estimator.base import DeepGPEstimator
+from sodgp.estimator.scoring import CheckedAccuracy
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 __all__ = ["DeepGPClassifier"]
 
 
-class DeepGPClassifier(ClassifierMixin, DeepGPEstimator):
+class DeepGPClassifier(CheckedAccuracy, DeepGPEstimator):
     """Deep Gaussian process classification; by default with subset-of-data variational inference.
 
     Labels are text, whole numbers or booleans, of 2 to 100 classes. Inputs are standardised inside. Row and class

@@ -10,6 +10,7 @@ from __future__ import annotations
 import itertools
 import warnings
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +28,7 @@ from sodgp.estimator.options.rules import check_several_models
 from sodgp.estimator.prepare import Prepared, checked_data, prepare
 from sodgp.system.progress import ProgressBar
 from sodgp.system.running import cpu_threads, gradients
+from sodgp.training.checkpoint.folder import sole_fit_in
 from sodgp.training.run import FitResult, fit
 
 if TYPE_CHECKING:
@@ -64,6 +66,8 @@ def fit_replicates(
     ------
     ConfigurationError
         When options or shapes differ.
+    CheckpointError
+        When another fit is writing to the folder of checkpoints.
 
     Examples
     --------
@@ -74,10 +78,24 @@ def fit_replicates(
     >>> len(fit_replicates(models, [(X, np.sin(X[:, 0])), (X, np.cos(X[:, 0]))]))
     2
     """
+    knows_noise = [len(values) > 2 and values[2] is not None for values in data]
+    configs = _configurations(estimators, knows_noise, resume=resume)
+    checkpoint = configs[0].checkpoint
+    with nullcontext() if checkpoint is None else sole_fit_in(checkpoint.path):
+        return _fit_all(estimators, configs, data, capture=capture, resume=resume)
+
+
+def _fit_all(
+    estimators: Sequence[DeepGPEstimator],
+    configs: Sequence[Configuration],
+    data: Sequence[tuple[Any, ...]],
+    *,
+    capture: bool,
+    resume: bool,
+) -> list[DeepGPEstimator]:
+    """Fit every estimator, once their options are checked and the folder of checkpoints is theirs."""
+    first = configs[0]
     try:
-        knows_noise = [len(values) > 2 and values[2] is not None for values in data]
-        configs = _configurations(estimators, knows_noise, resume=resume)
-        first = configs[0]
         count = first.n_members * first.n_restarts
         if len(estimators) * count > 1:
             check_several_models(first)
@@ -161,7 +179,7 @@ def _previous(estimator: DeepGPEstimator) -> Fitted | None:
             f"warm_start=True continues the first of the {len(previous.members)} members of the last fit; the others"
             " are left behind.",
             SodgpWarning,
-            stacklevel=4,
+            stacklevel=5,
         )
     return previous
 

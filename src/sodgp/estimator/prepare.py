@@ -17,6 +17,7 @@ from torch import Tensor
 from sodgp.errors import InputError
 from sodgp.estimator.checkpoint_plan import seeds_of
 from sodgp.estimator.fitted import Columns, Fitted
+from sodgp.estimator.lost_signal import warn_of_lost_signal
 from sodgp.estimator.options.configuration import Configuration
 from sodgp.estimator.targets import described_classes, encoded, labels_and_codes
 from sodgp.inference.contract import Inference, Subset, TrainingSet, rest_of
@@ -112,6 +113,9 @@ def checked_data(name: str, X: Any, y: Any, noise_variance: Any = None, *, as_cl
         classes=classes,
         class_rows=None if classes is None else np.bincount(y_codes, minlength=len(classes)),
     )
+    warn_of_lost_signal(X, X_raw, columns.inputs, "X")
+    if not as_classes:
+        warn_of_lost_signal(y, y_columns, columns.targets, "y")
     known = None if noise_variance is None else check_noise_variance(noise_variance, y_columns.shape)
     return Data(X_raw, y_columns, columns, known)
 

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, Self, cast
 
-from sklearn.base import MultiOutputMixin, RegressorMixin
+from sklearn.base import MultiOutputMixin
 
 from sodgp.errors import InputError
 from sodgp.estimator.base import DeepGPEstimator
+from sodgp.estimator.scoring import CheckedScore
 
 if TYPE_CHECKING:
     from sodgp.predictive.mixture import GaussianMixture
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["DeepGPRegressor"]
 
 
-class DeepGPRegressor(MultiOutputMixin, RegressorMixin, DeepGPEstimator):
+class DeepGPRegressor(MultiOutputMixin, CheckedScore, DeepGPEstimator):
     """Deep Gaussian process regression; by default with subset-of-data variational inference.
 
     Inputs and targets are standardised inside; predictions are in the original units. Options of one inference method

@@ -21,7 +21,8 @@ from sodgp.predictive.counts import CountMixture
 from sodgp.predictive.density import tail_probability
 from sodgp.predictive.mixture import GaussianMixture
 from sodgp.predictive.student import StudentMixture
-from sodgp.system.validation import FloatArray, without_tensors
+from sodgp.system.readable import check_readable
+from sodgp.system.validation import FloatArray, to_rows, without_tensors
 
 if TYPE_CHECKING:
     from sodgp.evaluation.classes import ClassEvaluation
@@ -247,7 +248,7 @@ def evaluate(
     truth = observed(model, X, y, by_name=targets is None)
     if len(names) != truth.shape[1]:
         raise InputError(f"targets has {len(names)} names, but the model has {truth.shape[1]} targets.")
-    rows = X.iloc if hasattr(X, "iloc") else np.asarray(without_tensors(X))
+    rows = X.iloc if hasattr(X, "iloc") else to_rows(X)
     parts: list[list[FloatArray]] = []
     for start in range(0, len(truth), _CHUNK_ROWS):
         chunk = slice(start, start + _CHUNK_ROWS)
@@ -266,6 +267,7 @@ def observed(model: DeepGPRegressor, X: Any, y: Any, *, by_name: bool = True) ->
     With `by_name` named targets are put in the model's order; without it they must be in that order.
     """
     wanted = _checked(model).model_.n_outputs
+    check_readable(X, "X")
     values = _numbers(_in_order(model, y) if by_name else y)
     if values.ndim not in (1, 2):
         raise InputError(f"y must have the shape [N] or [N, {wanted}], not {list(values.shape)}.")
@@ -314,7 +316,7 @@ def _in_order(model: DeepGPRegressor, y: Any) -> Any:
 
 
 def _numbers(y: Any) -> FloatArray:
-    y = without_tensors(y)
+    y = without_tensors(y, "y")
     try:
         values = np.asarray(y)
         if values.dtype.kind in "mMc":
@@ -323,7 +325,7 @@ def _numbers(y: Any) -> FloatArray:
             # An array of floats cannot hold pandas.NA.
             values = np.where(y.isna(), np.nan, values)
         return values.astype(np.float64)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise InputError(f"y must hold numbers only: {error}.") from error
 
 

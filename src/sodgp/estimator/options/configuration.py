@@ -20,7 +20,6 @@ from sodgp.estimator.options.fields import (
     checked_fraction,
     checked_jobs,
     checked_size,
-    checked_threads,
     checked_width,
     checkpoint_of,
     likelihood_for,
@@ -36,7 +35,14 @@ from sodgp.linalg.cholesky import Jitter
 from sodgp.model.architecture import Initialization
 from sodgp.selectors import Selector, get_selector
 from sodgp.selectors.auto import Auto, AutoSize
-from sodgp.system.validation import check_choice, check_flag, check_integer, check_positive, resolve_device
+from sodgp.system.validation import (
+    check_choice,
+    check_flag,
+    check_integer,
+    check_positive,
+    check_threads,
+    resolve_device,
+)
 from sodgp.training.history import Callback
 
 if TYPE_CHECKING:
@@ -146,7 +152,7 @@ class Configuration:
             validation_fraction=fraction,
             max_seconds=None if e.max_minutes is None else 60.0 * check_positive("max_minutes", e.max_minutes),
             n_jobs=checked_jobs(e.n_jobs),
-            n_threads=checked_threads(e.n_threads),
+            n_threads=check_threads(e.n_threads),
             device=resolve_device(e.device),
             n_members=n_members,
             callbacks=[*callbacks, *progress_of(e.verbose, max_iter * n_members * n_restarts)],
@@ -190,7 +196,7 @@ class Configuration:
                     f"subset_size={self.subset_size} is more than the {n_rows} rows of the data: the subset is all of"
                     " them, and the rest is empty.",
                     SubsetSizeWarning,
-                    stacklevel=5,
+                    stacklevel=6,
                 )
             return min(self.subset_size, n_rows)
         if self.subset_size == "paper":
@@ -221,7 +227,7 @@ class Configuration:
             widths = [min(30, input_dim) if self.hidden_width is None else self.hidden_width] * (self.n_layers - 1)
         caution = self.method.caution(widths)
         if caution is not None:
-            warnings.warn(caution, NumericalWarning, stacklevel=5)
+            warnings.warn(caution, NumericalWarning, stacklevel=6)
         return widths
 
 

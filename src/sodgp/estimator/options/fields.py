@@ -324,13 +324,6 @@ def checked_jobs(n_jobs: Any) -> int | None:
     raise ConfigurationError(f"n_jobs must be an integer other than 0 (-1: all cores) or None, not {n_jobs!r}.")
 
 
-def checked_threads(n_threads: Any) -> int | str | None:
-    """CPU threads: a number, "auto", or None for PyTorch's setting."""
-    if isinstance(n_threads, str) and n_threads != "auto":
-        raise ConfigurationError(f"n_threads={n_threads!r} is unknown; give a number of threads, 'auto' or None.")
-    return n_threads if n_threads in (None, "auto") else check_integer("n_threads", n_threads, minimum=1)
-
-
 def checked_fraction(fraction: Any) -> float | None:
     """Share of the rows to hold out."""
     if fraction is not None and check_positive("validation_fraction", fraction) >= 1.0:
