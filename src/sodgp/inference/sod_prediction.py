@@ -23,7 +23,7 @@ from sodgp.layers.subset import ROWS_JOINTLY, SubsetLayer
 from sodgp.likelihoods.contract import Sites
 from sodgp.linalg.cholesky import draw_root
 from sodgp.linalg.draws import Draws, SharedDraws
-from sodgp.linalg.products import explained_variances, transpose_times
+from sodgp.linalg.products import by_sample, transpose_times
 from sodgp.model.deep_gp import DeepGP, Structure
 
 __all__ = ["DrawnLayer", "MarginalPredictor", "SubsetPredictor", "kept_or_drawn"]
@@ -59,10 +59,15 @@ class DrawnLayer(NamedTuple):
     def draw_rows(self, Z: Rows, draws: Draws) -> Float[Tensor, "*batch T N D"]:
         """Noisy outputs at rows Z, each row drawn on its own."""
         layer, rows = self.layer, self.layer.to_kernel_layout(Z)
-        A = self.L_inv @ covariance(layer.kernel, self.Z_s, rows)
+
+        def given(Z_s: Tensor, L_inv: Tensor, w: Tensor, some: Tensor) -> tuple[Tensor, Tensor]:
+            A = L_inv @ covariance(layer.kernel, Z_s, some)
+            return transpose_times(A, w), A.square_().sum(-2).unsqueeze(-1)
+
+        mean, explained = by_sample(given, self.Z_s, self.L_inv, self.w, rows)
         (prior_mean,) = layer.prior_means(rows)
-        mean = prior_mean + transpose_times(A, self.w)
-        V = (self.prior_variance(rows) - A.square_().sum(-2)).clamp_min(0.0)
+        V = (self.prior_variance(rows) - explained.squeeze(-1)).clamp_min(0.0)
+        mean = prior_mean + mean
         return layer.from_kernel_layout(layer.draw_rows(mean, V, layer.draw_variance, layer.draws_in_layout(draws)))
 
     def draw_rows_jointly(self, Z: Rows, draws: Draws) -> Float[Tensor, "*batch T N D"]:
@@ -126,10 +131,13 @@ class SubsetPredictor:
             Z_s = layer.from_kernel_layout(Z_s)
         cond, q_hat, _ = layers[-1].conditioned_on_labels(_with_one_row(Z_s), *sites)
         self._last = DrawnLayer(layers[-1], Z_s, cond.factor.inverse_value, q_hat.w.mean)
-        # Factor of the covariance of w in the last layer, [T, P, M, M], and the reduction of variance that it leaves.
+        # Factor of the covariance of w in the last layer, [T, P, M, M].
         self._factor = q_hat.w.factor
         eye = torch.eye(self._factor.shape[-1], dtype=self._factor.dtype, device=self._factor.device)
-        self._S = eye - self._factor @ self._factor.mT
+        # What is explained of a row's variance is A' S A with S = I - F F' = Q diag(e) Q', of any sign: one product with
+        # Q' L^-1 for each output.
+        self._shares, Q = torch.linalg.eigh(eye - self._factor @ self._factor.mT)
+        self._turned = (Q.mT @ self._last.L_inv.unsqueeze(-3)).flatten(-3, -2)
         # The mean of a row is A' w = K_RS (L^-T w), without a product of L^-1 with the rows.
         self._weights = self._last.L_inv.mT @ self._last.w
 
@@ -137,7 +145,7 @@ class SubsetPredictor:
     def tensors(self) -> list[Tensor]:
         """Everything that is kept with the predictor."""
         parts = (part for _, *parts in (*self._hidden, self._last) for part in parts)
-        return [self._factor, self._S, self._weights, *parts]
+        return [self._factor, self._shares, self._turned, self._weights, *parts]
 
     @property
     def joint_size(self) -> int:
@@ -147,16 +155,27 @@ class SubsetPredictor:
     def mean(self, X: Float[Tensor, "*batch 1 N D"], draws: Draws) -> Float[Tensor, "*batch T N P"]:
         """As in `Predictor`; of `draws` only the numbers for other rows are used."""
         Z = self.hidden(X, draws, len(self._hidden))
-        return self._mean(Z, covariance(self._last.layer.kernel, self._last.Z_s, Z))
+
+        def given(Z_s: Tensor, weights: Tensor, rows: Tensor) -> tuple[Tensor, ...]:
+            return (covariance(self._last.layer.kernel, Z_s, rows).mT @ weights,)
+
+        (mean,) = by_sample(given, self._last.Z_s, self._weights, Z)
+        return self._last.layer.mean(Z) + mean
 
     def rows(
         self, X: Float[Tensor, "*batch 1 N D"], draws: Draws
     ) -> tuple[Float[Tensor, "*batch T N P"], Float[Tensor, "*batch T N P"]]:
         """As in `Predictor`."""
         Z = self.hidden(X, draws, len(self._hidden))
-        K = covariance(self._last.layer.kernel, self._last.Z_s, Z)
-        explained = explained_variances(self._last.L_inv @ K, self._S)
-        return self._mean(Z, K), (self._last.prior_variance(Z).unsqueeze(-1) - explained).clamp_min(0.0)
+
+        def given(Z_s: Tensor, weights: Tensor, turned: Tensor, shares: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
+            K = covariance(self._last.layer.kernel, Z_s, rows)
+            squares = (turned @ K).square_().unflatten(-2, (-1, K.shape[-2]))
+            return K.mT @ weights, (shares.unsqueeze(-2) @ squares).squeeze(-2).mT
+
+        mean, explained = by_sample(given, self._last.Z_s, self._weights, self._turned, self._shares, Z)
+        variance = (self._last.prior_variance(Z).unsqueeze(-1) - explained).clamp_min(0.0)
+        return self._last.layer.mean(Z) + mean, variance
 
     def joint(
         self, X: Float[Tensor, "*batch 1 N D"], draws: Draws
@@ -174,9 +193,6 @@ class SubsetPredictor:
         for given in self._hidden[:layer]:
             X = given.draw_rows(X, draws)
         return X
-
-    def _mean(self, Z: Rows, K: Float[Tensor, "*#batch #T M N"]) -> Float[Tensor, "*batch T N P"]:
-        return self._last.layer.mean(Z) + K.mT @ self._weights
 
 
 class MarginalPredictor(Predictor):
