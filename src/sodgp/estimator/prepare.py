@@ -23,6 +23,7 @@ from sodgp.layers.prior import NOISE_FLOOR
 from sodgp.likelihoods.contract import LikelihoodOptions
 from sodgp.likelihoods.known_noise import KnownNoise
 from sodgp.model.architecture import Architecture, linear_weights, zero_weights
+from sodgp.selectors.base import row_chunks
 from sodgp.system.validation import FloatArray, check_fit_data, check_noise_variance
 from sodgp.training.checkpoint.journal import Plan
 from sodgp.training.held_out import HeldOut
@@ -122,11 +123,14 @@ def prepare(
         seeds = seeds_of(plan, random_state) or seeds
     subset_seed, fit_seed, predict_seed = seeds
     rows, held_out = held_out_rows(config.validation_fraction, len(data.X), fit_seed + 5)
-    scalers = _scalers(data.X[rows], data.y[rows], previous)
+    X_kept, y_kept = (data.X, data.y) if not len(held_out) else (data.X[rows], data.y[rows])
+    scalers = _scalers(X_kept, y_kept, previous)
+    is_copy = X_kept is not data.X
     X, y = (
-        torch.as_tensor(scaler.transform(values[rows]), dtype=torch.float64)
-        for scaler, values in ((scalers.x_scaler, data.X), (scalers.y_scaler, data.y))
+        torch.as_tensor(scaler.transform(values, copy=not is_copy), dtype=torch.float64)
+        for scaler, values in ((scalers.x_scaler, X_kept), (scalers.y_scaler, y_kept))
     )
+    del X_kept, y_kept
     method, likelihood = config.method, config.likelihood
     known = None
     if data.noise_variance is not None:
@@ -149,20 +153,23 @@ def prepare(
         generator = torch.Generator().manual_seed(subset_seed)
         chosen = config.selector.select(X, y, size, None, generator)
     rest = rest_of(len(X), chosen)
-    X_s, y_s, X_r, y_r = (t.to(config.dtype) for t in (X[chosen], y[chosen], X[rest], y[rest]))
+    weights = (linear_weights if config.hidden_mean == "linear" else zero_weights)(X, widths)
+    n_inputs, n_outputs = X.shape[1], y.shape[1]
+    X_s, X_r = split_rows(X, chosen, rest)
+    y_s, y_r = split_rows(y, chosen, rest)
+    X_s, y_s, X_r, y_r = (t.to(config.dtype) for t in (X_s, y_s, X_r, y_r))
     precision = None
     if known is not None:
         mean, relative = (values.to(config.dtype) for values in known)
         likelihood = likelihood.set_params(variance=mean, precision=relative[chosen])
         precision = relative[rest]
-    weights = (linear_weights if config.hidden_mean == "linear" else zero_weights)(X, widths)
     start = None
     if previous is not None:
         start = Start(previous.model, Subset(previous.X_s[0], previous.y_s[0]))
         weights = kept_directions(previous.model, weights)
     architecture = Architecture(
-        input_dim=X.shape[1],
-        n_outputs=y.shape[1],
+        input_dim=n_inputs,
+        n_outputs=n_outputs,
         size=size,
         mean_weights=weights,
         kernel=config.kernel,
@@ -201,6 +208,21 @@ def prepare(
         seed=seed,
         subset_size_reason=None if automatic is None else automatic.reason,
     )
+
+
+def split_rows(values: Tensor, chosen: Tensor, rest: Tensor) -> tuple[Tensor, Tensor]:
+    """The chosen rows, and the rest, ascending, in the memory of `values`, which is overwritten.
+
+    Examples
+    --------
+    >>> split_rows(torch.arange(5.0)[:, None], torch.tensor([3, 0]), torch.tensor([1, 2, 4]))[1].ravel()
+    tensor([1., 2., 4.])
+    """
+    subset = values[chosen]
+    # A row of the rest never moves up: what is still needed is not overwritten.
+    for rows in row_chunks(len(rest), values.shape[1]):
+        values[rows] = values[rest[rows]]
+    return subset, values[: len(rest)]
 
 
 def _check_continues(before: Columns, now: Columns) -> None:
