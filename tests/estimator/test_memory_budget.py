@@ -232,7 +232,7 @@ def test_a_preparation_that_does_not_fit_is_refused_before_the_data_are_touched(
     with pytest.raises(ResourceError, match=r"the preparation of 400 rows and 6 columns needs about 0\.00 GB") as told:
         make().fit(X, Y)
     assert told.value.needed == resources.preparation_bytes(X, Y, 1) > told.value.available
-    with pytest.raises(ResourceError, match="for 3 models needs.*train fewer models"):
+    with pytest.raises(ResourceError, match=r"for 3 models needs.*train fewer models"):
         make(n_members=3).fit(X, Y)
 
 

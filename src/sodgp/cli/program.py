@@ -19,6 +19,7 @@ from sodgp.cli.tables import (
     known_targets,
     levels,
     model_inputs,
+    predictions,
     refuse_unusable,
     table_suffix,
     training_data,
@@ -29,12 +30,8 @@ from sodgp.system.memory import keep_freed_memory
 from sodgp.system.progress import progress, say
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from sodgp import DeepGPRegressor
     from sodgp.training.callbacks import EarlyStopping
-
-_CHUNK_ROWS = 20_000
 
 _EPILOG = """Examples:
 
@@ -186,15 +183,19 @@ def predict(
         Path | None, typer.Option("--out", "-o", help="Predictions: .csv, .tsv (also .gz) or .parquet.")
     ] = None,
     quantiles: Annotated[str, typer.Option(help="Probabilities, with commas; empty for none.")] = "0.05,0.5,0.95",
+    jobs: Annotated[int, typer.Option(help="Processes for a large table; -1: one for each core.")] = 1,
     as_json: Json = False,
     threads: Threads = None,
 ) -> None:
     """Predict the target for every row of a table: mean, standard deviation and quantiles, noise included.
 
     Columns are found by their names; others than the model's inputs are left out, with a note. With --json and without
-    --out the predictions are written to stdout.
+    --out the predictions are written to stdout. A table of more than 50,000 rows is read and written in parts, in the
+    memory of a few of them; the same command continues after an interruption.
     """
+    from sodgp.cli.parts import predict_in_parts
     from sodgp.tables.files import read_table
+    from sodgp.tables.pieces import is_large
 
     wanted = levels(quantiles)
     if out is not None:
@@ -203,17 +204,17 @@ def predict(
     elif not as_json:
         raise ConfigurationError("sodgp predict needs --out for the predictions, or --json to print them.")
     estimator = _loaded(model, threads)
+    if out is not None and is_large(data):
+        _said(*predict_in_parts(estimator, model, data, out, wanted, jobs), out, as_json)
+        return
     X = model_inputs(estimator, read_table(data), data)
     refuse_unusable(X, data)
-    result = _predictions(estimator, X, wanted)
+    result = predictions(estimator, X, wanted)
     if out is None:
         _print_json({"rows": len(result), "predictions": result.to_dict("list")})
         return
     write_table(result, out)
-    if as_json:
-        _print_json({"rows": len(result), "columns": list(result), "written_to": str(out)})
-    else:
-        say(f"{len(result):,} prediction{'s' * (len(result) != 1)} written to {out}")
+    _said(len(result), list(result), out, as_json)
 
 
 @app.command(epilog="Example: [bold]sodgp evaluate model/ held-out.csv --json[/]")
@@ -320,23 +321,11 @@ def _loaded(path: Path, threads: int | None = None) -> DeepGPRegressor:
     return model.set_params(n_threads=threads or model.n_threads)
 
 
-def _predictions(estimator: DeepGPRegressor, X: pd.DataFrame, wanted: list[float]) -> pd.DataFrame:
-    """A frame with mean, std and quantiles of every target, in chunks: memory stays bounded."""
-    import numpy as np
-    import pandas as pd
-
-    from sodgp.estimator.describe import target_names
-
-    parts = []
-    for start in range(0, len(X), _CHUNK_ROWS):
-        dist = estimator.predict_distribution(X.iloc[start : start + _CHUNK_ROWS])
-        columns = [dist.mean, dist.std, *(dist.quantile(wanted) if wanted else [])]
-        parts.append(np.stack([values.reshape(len(dist), -1) for values in columns], axis=-1))
-    table = np.concatenate(parts)
-    names = ["mean", "std", *(f"q{level}" for level in wanted)]
-    targets = target_names(estimator)
-    header = names if len(targets) == 1 else [f"{target}_{name}" for target in targets for name in names]
-    return pd.DataFrame(table.reshape(len(table), -1), columns=header)
+def _said(rows: int, columns: list[str], out: Path, as_json: bool) -> None:
+    if as_json:
+        _print_json({"rows": rows, "columns": columns, "written_to": str(out)})
+    else:
+        say(f"{rows:,} prediction{'s' * (rows != 1)} written to {out}")
 
 
 def _early_stopping(model: DeepGPRegressor, patience: int | None) -> list[EarlyStopping]:

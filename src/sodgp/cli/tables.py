@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from sodgp import DeepGPRegressor
 
+_CHUNK_ROWS = 20_000
 TEXT = (".csv", ".csv.gz", ".tsv", ".tsv.gz")
 PARQUET = (".parquet", ".pq")
 # 1,5 and 1.234,5.
@@ -188,6 +189,25 @@ def check_output(path: Path, *inputs: Path) -> None:
     above = next(parent for parent in path.resolve().parents if parent.exists())
     if not above.is_dir() or not os.access(above, os.W_OK):
         raise InputError(f"--out {path} cannot be written: {above} is not a folder that you may write to.")
+
+
+def predictions(estimator: DeepGPRegressor, X: pd.DataFrame, wanted: list[float]) -> pd.DataFrame:
+    """A frame with mean, std and quantiles of every target, in chunks: memory stays bounded."""
+    import numpy as np
+    import pandas as pd
+
+    from sodgp.estimator.describe import target_names
+
+    parts = []
+    for start in range(0, len(X), _CHUNK_ROWS):
+        dist = estimator.predict_distribution(X.iloc[start : start + _CHUNK_ROWS])
+        columns = [dist.mean, dist.std, *(dist.quantile(wanted) if wanted else [])]
+        parts.append(np.stack([values.reshape(len(dist), -1) for values in columns], axis=-1))
+    table = np.concatenate(parts)
+    names = ["mean", "std", *(f"q{level}" for level in wanted)]
+    targets = target_names(estimator)
+    header = names if len(targets) == 1 else [f"{target}_{name}" for target in targets for name in names]
+    return pd.DataFrame(table.reshape(len(table), -1), columns=header)
 
 
 def write_table(frame: pd.DataFrame, path: Path) -> None:

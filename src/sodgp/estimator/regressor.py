@@ -12,6 +12,7 @@ import numpy as np
 from sklearn.base import MultiOutputMixin, RegressorMixin
 
 from sodgp.errors import InputError
+from sodgp.estimator.batches import BatchPrediction
 from sodgp.estimator.fitted import FittedAttributes
 from sodgp.estimator.options.nested import NestedParameters, copy_of
 
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 __all__ = ["DeepGPRegressor"]
 
 
-class DeepGPRegressor(FittedAttributes, MultiOutputMixin, RegressorMixin, NestedParameters):
+class DeepGPRegressor(FittedAttributes, BatchPrediction, MultiOutputMixin, RegressorMixin, NestedParameters):
     """Deep Gaussian process regression; by default with subset-of-data variational inference.
 
     Inputs and targets are standardised inside; predictions are in the original units. Options of one inference method
