@@ -212,6 +212,7 @@ def predict(
             show_default=False,
         ),
     ] = None,
+    jobs: Annotated[int, typer.Option(help="Processes for a large table; -1: one for each core.")] = 1,
     as_json: Json = False,
     threads: Threads = None,
 ) -> None:
@@ -220,9 +221,12 @@ def predict(
     Of classes the label and the probability of each; quantiles are those of the probabilities over draws of the model.
 
     Columns are found by their names; others than the model's inputs are left out, with a note. With --json and without
-    --out the predictions are written to stdout.
+    --out the predictions are written to stdout. A table of more than 50,000 rows is read and written in parts, in the
+    memory of a few of them; the same command continues after an interruption.
     """
+    from sodgp.cli.parts import predict_in_parts
     from sodgp.tables.files import read_table
+    from sodgp.tables.pieces import is_large
 
     wanted = None if quantiles is None else levels(quantiles)
     if out is not None:
@@ -231,6 +235,9 @@ def predict(
     elif not as_json:
         raise ConfigurationError("sodgp predict needs --out for the predictions, or --json to print them.")
     estimator = _loaded(model, threads)
+    if out is not None and is_large(data):
+        _said(*predict_in_parts(estimator, model, data, out, wanted, jobs), out, as_json)
+        return
     X = model_inputs(estimator, read_table(data), data)
     refuse_unusable(X, data)
     result = predictions(estimator, X, wanted)
@@ -238,10 +245,7 @@ def predict(
         print_json({"rows": len(result), "predictions": result.to_dict("list")})
         return
     write_table(result, out)
-    if as_json:
-        print_json({"rows": len(result), "columns": list(result), "written_to": str(out)})
-    else:
-        say(f"{len(result):,} prediction{'s' * (len(result) != 1)} written to {out}")
+    _said(len(result), list(result), out, as_json)
 
 
 @app.command(epilog="Example: [bold]sodgp evaluate model/ held-out.csv --json[/]")
@@ -356,6 +360,13 @@ def _loaded(path: Path, threads: int | None = None) -> DeepGPRegressor | DeepGPC
 
     model = load_any(path)
     return model.set_params(n_threads=threads or model.n_threads)
+
+
+def _said(rows: int, columns: list[str], out: Path, as_json: bool) -> None:
+    if as_json:
+        print_json({"rows": rows, "columns": columns, "written_to": str(out)})
+    else:
+        say(f"{rows:,} prediction{'s' * (rows != 1)} written to {out}")
 
 
 def _early_stopping(model: DeepGPRegressor | DeepGPClassifier, patience: int | None) -> list[EarlyStopping]:

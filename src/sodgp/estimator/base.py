@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, ClassVar, Self
 
 import numpy as np
 
+from sodgp.estimator.batches import BatchPrediction
 from sodgp.estimator.fitted import FittedAttributes
 from sodgp.estimator.options.nested import NestedParameters, copy_of
 
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 __all__ = ["DeepGPEstimator"]
 
 
-class DeepGPEstimator(FittedAttributes, NestedParameters):
+class DeepGPEstimator(FittedAttributes, BatchPrediction, NestedParameters):
     """Base of `sodgp.DeepGPRegressor` and `sodgp.DeepGPClassifier`, which say what the options mean."""
 
     # What y may be: "numbers", "counts" or "classes", as likelihoods say it.

@@ -20,7 +20,7 @@ from sklearn.utils import check_random_state
 from sodgp.errors import ConfigurationError, NumericalError, SodgpWarning
 from sodgp.estimator.checkpoint_plan import plans_for
 from sodgp.estimator.fitted import Fitted
-from sodgp.estimator.memory_budget import enough_for_training
+from sodgp.estimator.memory_budget import enough_for_preparation, enough_for_training
 from sodgp.estimator.one_by_one import fit_one_by_one, threads_of, trains_alone
 from sodgp.estimator.options.configuration import Configuration
 from sodgp.estimator.options.fields import OBJECTS
@@ -107,11 +107,12 @@ def _fit_all(
         with gradients():
             for estimator, config, seeds, values in zip(estimators, configs, seeds_of_each, data, strict=True):
                 previous = _previous(estimator) if config.warm_start else None
-                as_classes = "classes" in estimator.takes
-                checked = checked_data(type(estimator).__name__, *values, as_classes=as_classes)
-                for seed in seeds:
-                    model = prepare(config, checked, seed=seed, previous=previous, plan=plan)
-                    prepared.append(model)
+                with enough_for_preparation(*values[:2], models=len(seeds)):
+                    checked = checked_data(type(estimator).__name__, *values, as_classes="classes" in estimator.takes)
+                    for seed in seeds:
+                        model = prepare(config, checked, seed=seed, previous=previous, plan=plan)
+                        prepared.append(model)
+                del checked  # perhaps a copy of the data, which training does not need
             is_alone = len(estimators) == 1 < count and trains_alone(prepared[0])
             if first.checkpoint is not None and plan is None:
                 plans = plans_for(estimators[0], first.checkpoint, count if is_alone else 1, resume=resume)

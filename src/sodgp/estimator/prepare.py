@@ -26,6 +26,7 @@ from sodgp.likelihoods.contract import LikelihoodOptions
 from sodgp.likelihoods.dirichlet import Dirichlet
 from sodgp.likelihoods.known_noise import KnownNoise
 from sodgp.model.architecture import Architecture, linear_weights, zero_weights
+from sodgp.selectors.base import row_chunks
 from sodgp.system.validation import FloatArray, check_fit_data, check_noise_variance
 from sodgp.training.checkpoint.journal import Plan
 from sodgp.training.held_out import HeldOut
@@ -139,11 +140,14 @@ def prepare(
     n_classes = 0 if data.columns.classes is None else len(data.columns.classes)
     method, likelihood = config.method, config.likelihood_for(n_classes)
     targets = encoded(likelihood, data.y, data.noise_variance, n_classes)
-    scalers = _scalers(data.X[rows], targets.y[rows], previous, is_scaled=targets.is_scaled)
+    X_kept, y_kept = (data.X, targets.y) if not len(held_out) else (data.X[rows], targets.y[rows])
+    scalers = _scalers(X_kept, y_kept, previous, is_scaled=targets.is_scaled)
+    is_copy = X_kept is not data.X
     X, y = (
-        torch.as_tensor(scaler.transform(values[rows]), dtype=torch.float64)
-        for scaler, values in ((scalers.x_scaler, data.X), (scalers.y_scaler, targets.y))
+        torch.as_tensor(scaler.transform(values, copy=not is_copy), dtype=torch.float64)
+        for scaler, values in ((scalers.x_scaler, X_kept), (scalers.y_scaler, y_kept))
     )
+    del X_kept, y_kept
     known = None
     if targets.noise_variance is not None:
         known = _known_noise(targets.noise_variance, scalers.y_scaler)
@@ -166,20 +170,23 @@ def prepare(
         generator = torch.Generator().manual_seed(subset_seed)
         chosen = config.selector.select(X, y, size, None, generator)
     rest = rest_of(len(X), chosen)
-    X_s, y_s, X_r, y_r = (t.to(config.dtype) for t in (X[chosen], y[chosen], X[rest], y[rest]))
+    weights = (linear_weights if config.hidden_mean == "linear" else zero_weights)(X, widths)
+    n_inputs, n_outputs, target_mean = X.shape[1], y.shape[1], y.mean(0)
+    X_s, X_r = split_rows(X, chosen, rest)
+    y_s, y_r = split_rows(y, chosen, rest)
+    X_s, y_s, X_r, y_r = (t.to(config.dtype) for t in (X_s, y_s, X_r, y_r))
     precision = None
     if known is not None:
         mean, relative = (values.to(config.dtype) for values in known)
         likelihood = cast("KnownNoise | Dirichlet", likelihood).with_noise(mean, relative[chosen])
         precision = relative[rest]
-    weights = (linear_weights if config.hidden_mean == "linear" else zero_weights)(X, widths)
     start = None
     if previous is not None:
         start = Start(previous.model, Subset(previous.X_s[0], previous.y_s[0]))
         weights = kept_directions(previous.model, weights)
     architecture = Architecture(
-        input_dim=X.shape[1],
-        n_outputs=y.shape[1],
+        input_dim=n_inputs,
+        n_outputs=n_outputs,
         size=size,
         mean_weights=weights,
         kernel=config.kernel,
@@ -187,7 +194,7 @@ def prepare(
         initialization=config.initialization,
         jitter=config.jitter,
         dtype=config.dtype,
-        target_mean=y.mean(0),
+        target_mean=target_mean,
     )
     held = None
     if len(held_out):
@@ -219,6 +226,21 @@ def prepare(
         seed=seed,
         subset_size_reason=None if automatic is None else automatic.reason,
     )
+
+
+def split_rows(values: Tensor, chosen: Tensor, rest: Tensor) -> tuple[Tensor, Tensor]:
+    """The chosen rows, and the rest, ascending, in the memory of `values`, which is overwritten.
+
+    Examples
+    --------
+    >>> split_rows(torch.arange(5.0)[:, None], torch.tensor([3, 0]), torch.tensor([1, 2, 4]))[1].ravel()
+    tensor([1., 2., 4.])
+    """
+    subset = values[chosen]
+    # A row of the rest never moves up: what is still needed is not overwritten.
+    for rows in row_chunks(len(rest), values.shape[1]):
+        values[rows] = values[rest[rows]]
+    return subset, values[: len(rest)]
 
 
 def _check_continues(before: Columns, now: Columns) -> None:

@@ -73,13 +73,16 @@ def refuse_entries(
 
 
 def check_fit_data(estimator: BaseEstimator, X: Any, y: Any) -> tuple[FloatArray, FloatArray]:
-    """X as [N, D] and y as [N] or [N, P], float64 copies; InputError that says where the data cannot be used."""
+    """X as [N, D] and y as [N] or [N, P], float64; InputError that says where the data cannot be used.
+
+    y is copied, X only where it is not such an array already: it must not be changed.
+    """
     X, y = without_tensors(X, "X"), without_tensors(y, "y")
     with _explained(X=X, y=y):
         _refuse_text(X, "X")
         _refuse_text(y, "y")
         X_checked, y_checked = validate_data(
-            estimator, X, y, dtype=np.float64, order="C", multi_output=True, y_numeric=True, copy=True
+            estimator, X, y, dtype=np.float64, order="C", multi_output=True, y_numeric=True
         )
         y_array = np.array(y_checked, dtype=np.float64, order="C")
         # scikit-learn looks for NaN before it makes numbers of objects, among which None becomes one.
