@@ -10,7 +10,7 @@ import pytest
 import torch
 from scipy import sparse
 
-from sodgp import DeepGPRegressor
+from sodgp import DeepGPClassifier, DeepGPRegressor
 from sodgp.errors import InputError, InputTypeError
 from sodgp.evaluation.scores import evaluate
 from sodgp.system.validation import to_array, to_tensor
@@ -94,6 +94,15 @@ def test_a_mask_is_placed_by_row_and_column():
         small().fit(masked(X), Y)
     with pytest.raises(InputError, match=r"y is masked in 1 place\(s\), the first in row 3\. Impute"):
         small().fit(X, masked(Y))
+
+
+@pytest.mark.parametrize("as_list", [False, True])
+def test_masked_labels_are_missing_ones(as_list):
+    labels = np.ma.masked_equal(
+        np.where(np.arange(12) == 3, 99, X[:, 0] > 0)[:, None] if as_list else [0, 1, 99] * 4, 99
+    )
+    with pytest.raises(InputError, match="y is masked in"):
+        DeepGPClassifier(max_iter=1).fit(X, list(labels) if as_list else labels)
 
 
 def test_a_mask_that_hides_nothing_is_none(model):

@@ -93,8 +93,8 @@ def labels_and_codes(y: Any) -> tuple[NDArray[Any], NDArray[np.int64]]:
 
     Examples
     --------
-    >>> labels_and_codes(["b", "a", "b"])
-    (array(['a', 'b'], dtype='<U1'), array([1, 0, 1]))
+    >>> labels_and_codes(["b", "a", "b", "a"])
+    (array(['a', 'b'], dtype='<U1'), array([1, 0, 1, 0]))
     """
     labels = _one_column(y)
     _refuse_missing(labels)
@@ -107,7 +107,7 @@ def labels_and_codes(y: Any) -> tuple[NDArray[Any], NDArray[np.int64]]:
             f"the class{'es' * (len(single) > 1)} {shown(single)} of y occur{'s' * (len(single) == 1)} only once:"
             " nothing can be learned about their spread. Pool rare classes, or collect more rows of them.",
             SodgpWarning,
-            stacklevel=6,
+            stacklevel=7,
         )
     return classes, codes
 
@@ -134,11 +134,12 @@ def _one_column(y: Any) -> NDArray[Any]:
     """The labels as an array [N]: text, whole numbers or booleans."""
     if y is None:
         raise InputError("DeepGPClassifier requires y to be passed, but the target y is None.")
+    y = without_tensors(y, "y")
     if isinstance(y, list | tuple):
         # NumPy would turn 1 and "a" into text without a word.
         values = np.asarray(y, dtype=object)
     else:
-        values = y.to_numpy() if hasattr(y, "to_numpy") else np.asarray(without_tensors(y))
+        values = y.to_numpy() if hasattr(y, "to_numpy") else np.asarray(y)
     if values.ndim == 2 and values.shape[1] != 1:
         raise InputError(
             f"y must have one column of labels, and has {values.shape[1]}. Turn indicator columns into labels (argmax),"
