@@ -135,6 +135,15 @@ def test_a_mask_is_placed_by_row_and_column():
         small().fit(X, masked(Y))
 
 
+@pytest.mark.parametrize("as_list", [False, True])
+def test_masked_labels_are_missing_ones(as_list):
+    labels = np.ma.masked_equal(
+        np.where(np.arange(12) == 3, 99, X[:, 0] > 0)[:, None] if as_list else [0, 1, 99] * 4, 99
+    )
+    with pytest.raises(InputError, match="y is masked in"):
+        DeepGPClassifier(max_iter=1).fit(X, list(labels) if as_list else labels)
+
+
 def test_a_mask_that_hides_nothing_is_none(model):
     np.testing.assert_array_equal(small().fit(np.ma.array(X), np.ma.array(Y)).predict(np.ma.array(X)), model.predict(X))
 

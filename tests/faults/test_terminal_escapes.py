@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 from cli_runner import run
 
-from sodgp import DeepGPRegressor
+from sodgp import DeepGPClassifier, DeepGPRegressor
 from sodgp.errors import InputError, NumericalWarning, printable
 
 CLEAR, TITLE = "\x1b[2J\x1b[H", "\x1b]0;owned\x07"
@@ -64,6 +64,17 @@ def test_evaluate_and_predict(model, table, tmp_path):
     predictions = run("predict", model, table, "--out", tmp_path / "p.csv")
     assert "more\\" in predictions.stderr
     assert_harmless(scores.stdout, scores.stderr, predictions.stdout, predictions.stderr)
+
+
+def test_labels_of_classes(tmp_path):
+    labels = [f"yes{CLEAR}", "no\u202e"] * 10
+    model = DeepGPClassifier(n_layers=1, max_iter=2, subset_size=5, n_predict_samples=2, random_state=0)
+    model.fit(FRAME, pd.Series(labels, name=TARGET)).save(tmp_path / "m.sodgp")
+    FRAME.assign(**{TARGET: labels}).to_parquet(tmp_path / "data.parquet")
+    for arguments in (["info"], ["info", "--json"], ["evaluate", tmp_path / "data.parquet", "--bootstrap", "0"]):
+        result = run(arguments[0], tmp_path / "m.sodgp", *arguments[1:])
+        assert result.exit_code == 0, result.stderr
+        assert_harmless(result.stdout, result.stderr)
 
 
 def test_fit_and_its_errors(table, tmp_path):

@@ -14,7 +14,6 @@ from sodgp.errors import InputError, InputTypeError, SodgpWarning
 from sodgp.likelihoods.contract import ClassOptions, LikelihoodOptions
 from sodgp.likelihoods.dirichlet import Dirichlet
 from sodgp.predictive.classes import codes_of, shown
-from sodgp.system.readable import check_readable
 from sodgp.system.validation import FloatArray, without_tensors
 
 __all__ = ["MAX_CLASSES", "Encoded", "check_classes", "check_counts", "checked_labels", "encoded", "labels_and_codes"]
@@ -147,12 +146,12 @@ def _one_column(y: Any) -> NDArray[Any]:
     """The labels as an array [N]: text, whole numbers or booleans."""
     if y is None:
         raise InputError("DeepGPClassifier requires y to be passed, but the target y is None.")
-    check_readable(y, "y")
+    y = without_tensors(y, "y")
     if isinstance(y, list | tuple):
         # NumPy would turn 1 and "a" into text without a word.
         values = np.asarray(y, dtype=object)
     else:
-        values = y.to_numpy() if hasattr(y, "to_numpy") else np.asarray(without_tensors(y, "y"))
+        values = y.to_numpy() if hasattr(y, "to_numpy") else np.asarray(y)
     if values.ndim == 2 and values.shape[1] != 1:
         raise InputError(
             f"y must have one column of labels, and has {values.shape[1]}. Turn indicator columns into labels (argmax),"

@@ -37,9 +37,6 @@ _LARGEST = 2**53
 _LEFT_OUT = ("callbacks", "checkpoint")
 # No entry at all: it is about the machine that trains.
 _OF_MACHINE = ("n_jobs",)
-# Types of labels that are numbers.
-_WHOLE = tuple(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64))
-_FLOATS = ("float16", "float32", "float64")
 # Options that become a loop, a size or a chunk, also in objects: a file may ask for so much and no more. A few digits
 # in a small one would cost hours, or all memory. It is more than anybody has use for; `set_params` knows no limits.
 _MOST = {
@@ -48,6 +45,9 @@ _MOST = {
     **dict.fromkeys(("hidden_width", "subset_size", "pool_size", "sketch_size", "block_size"), 10**7),
     **dict.fromkeys(("max_iter", "window", "thinning", "n_posterior_samples", "n_steps", "batch_size"), 10**8),
 }
+# Types of labels that are numbers.
+_WHOLE = tuple(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64))
+_FLOATS = ("float16", "float32", "float64")
 # Arguments that are objects of one of these classes, or their names.
 _NAMED: dict[str, Mapping[str, type]] = {"inference": METHODS, "likelihood": LIKELIHOODS}
 
