@@ -11,6 +11,7 @@ import importlib.util
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from sodgp.estimator.classifier import DeepGPClassifier
     from sodgp.estimator.options.fields import Checkpoint, Tuning
     from sodgp.estimator.regressor import DeepGPRegressor
     from sodgp.inference.dsvi import DSVI
@@ -24,6 +25,7 @@ __all__ = [
     "DSVI",
     "SGHMC",
     "Checkpoint",
+    "DeepGPClassifier",
     "DeepGPRegressor",
     "GaussianMixture",
     "MeanField",
@@ -37,6 +39,7 @@ _HOMES = {
     "DSVI": "inference.dsvi",
     "SGHMC": "inference.sghmc",
     "Checkpoint": "estimator.options.fields",
+    "DeepGPClassifier": "estimator.classifier",
     "DeepGPRegressor": "estimator.regressor",
     "GaussianMixture": "predictive.mixture",
     "MeanField": "inference.mean_field",

@@ -8,7 +8,7 @@ import pytest
 from sodgp import DeepGPRegressor
 from sodgp.cli import parts
 from sodgp.cli.parts import predict_in_parts
-from sodgp.cli.tables import predictions
+from sodgp.cli.predictions import predictions
 from sodgp.errors import InputError
 from sodgp.system.files import alone_in
 

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
-from sodgp.cli.options import INTEGER, NO_FLAG, NUMBER, OPTIONS, TEXT
+from sodgp.cli.options import INTEGER, NO_FLAG, NUMBER, OPTIONS, TASKS, TEXT
 from sodgp.errors import ConfigurationError
 
 T = TypeVar("T")
@@ -25,6 +25,7 @@ _COMMAND: Final[dict[str, tuple[str, Callable[[Any], bool]]]] = {
     "out": ("a path", lambda value: isinstance(value, str)),
     "target": _COLUMNS,
     "drop": _COLUMNS,
+    "task": ("regression, classification or counts", lambda value: value in TASKS),
     "patience": ("an integer", lambda value: INTEGER.accepts(value) and value > 0),
     "verbose": ("true or false", lambda value: isinstance(value, bool)),
 }

@@ -12,7 +12,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sodgp.cli.tables import PARQUET, model_inputs, predictions, refuse_unusable, table_suffix, write_table
+from sodgp.cli.predictions import predictions
+from sodgp.cli.tables import PARQUET, model_inputs, refuse_unusable, table_suffix, write_table
 from sodgp.errors import InputError
 from sodgp.system.files import alone_in, write_text_whole, write_whole
 from sodgp.system.jobs import in_jobs
@@ -20,18 +21,18 @@ from sodgp.system.progress import say
 from sodgp.tables.pieces import PIECE_ROWS, Piece, pieces
 
 if TYPE_CHECKING:
-    from sodgp import DeepGPRegressor
+    from sodgp import DeepGPClassifier, DeepGPRegressor
 
 _ROW = re.compile(r"row (\d+) below the header")
 _COPIED_BYTES = 2**20
 
 
 def predict_in_parts(
-    estimator: DeepGPRegressor,
+    estimator: DeepGPRegressor | DeepGPClassifier,
     model: Path,
     data: Path,
     out: Path,
-    wanted: Sequence[float],
+    wanted: Sequence[float] | None,
     jobs: int,
     rows: int = PIECE_ROWS,
 ) -> tuple[int, list[str]]:
@@ -64,7 +65,7 @@ def predict_in_parts(
                 if number == 0:
                     model_inputs(estimator, piece.read(), data)  # notes on columns, once
                 if part not in done:
-                    yield str(model.resolve()), estimator.n_threads, piece, part, tuple(wanted)
+                    yield str(model.resolve()), estimator.n_threads, piece, part, wanted
 
         for _ in in_jobs(_predict_part, tasks(), jobs, "predicted"):
             pass
@@ -75,7 +76,9 @@ def predict_in_parts(
     return count, columns
 
 
-def _predict_part(model: str, threads: int | str | None, piece: Piece, part: Path, wanted: tuple[float, ...]) -> None:
+def _predict_part(
+    model: str, threads: int | str | None, piece: Piece, part: Path, wanted: Sequence[float] | None
+) -> None:
     """Predict one piece of the table, and write the part of the predictions."""
     estimator = _model(model).set_params(n_threads=threads)
     frame = piece.read()
@@ -86,18 +89,20 @@ def _predict_part(model: str, threads: int | str | None, piece: Piece, part: Pat
         # Rows are counted from the beginning of the table.
         told = _ROW.sub(lambda found: f"row {int(found[1]) + piece.start} below the header", str(error))
         raise InputError(told) from error
-    write_table(predictions(estimator, X, list(wanted)), part)
+    write_table(predictions(estimator, X, None if wanted is None else list(wanted)), part)
 
 
 @lru_cache(maxsize=1)
-def _model(path: str) -> DeepGPRegressor:
+def _model(path: str) -> DeepGPRegressor | DeepGPClassifier:
     """The model, which a process loads once."""
-    from sodgp import DeepGPRegressor
+    from sodgp.estimator.files.records import load_any
 
-    return DeepGPRegressor.load(path)
+    return load_any(path)
 
 
-def _task(estimator: DeepGPRegressor, model: Path, data: Path, wanted: Sequence[float], rows: int) -> dict[str, object]:
+def _task(
+    estimator: DeepGPRegressor | DeepGPClassifier, model: Path, data: Path, wanted: Sequence[float] | None, rows: int
+) -> dict[str, object]:
     """What the parts depend on: they belong together only if all of it is the same."""
     import sodgp
 
@@ -106,7 +111,7 @@ def _task(estimator: DeepGPRegressor, model: Path, data: Path, wanted: Sequence[
     return {
         "model": hashlib.sha256(file.read_bytes()).hexdigest(),
         "table": [str(data.resolve()), state.st_size, state.st_mtime_ns],
-        "quantiles": list(wanted),
+        "quantiles": None if wanted is None else list(wanted),
         "rows": rows,
         "samples": estimator.n_predict_samples,
         "version": sodgp.__version__,
@@ -167,7 +172,7 @@ def _join_parquet(parts: Sequence[Path], out: Path) -> list[str]:
     def write(scratch: Path) -> None:
         with pq.ParquetWriter(scratch, schema) as writer:
             for part in parts:
-                writer.write_table(pq.read_table(part))
+                writer.write_table(pq.read_table(part).cast(schema))
 
     write_whole(out, write)
     return list(schema.names)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import json
 import sys
 import time
 from pathlib import Path
@@ -13,25 +12,29 @@ import typer
 
 from sodgp.cli.config import FitConfig, read_config
 from sodgp.cli.group import DEBUG, Commands, ExitCode
-from sodgp.cli.options import as_arguments, estimator_flags
+from sodgp.cli.options import estimator_flags
+from sodgp.cli.predictions import predictions
+from sodgp.cli.summary import line, print_json, print_summary
 from sodgp.cli.tables import (
     check_output,
     known_targets,
     levels,
     model_inputs,
-    predictions,
+    refuse_targets,
     refuse_unusable,
     table_suffix,
     training_data,
     write_table,
 )
+from sodgp.cli.tasks import estimator_for, task_of, told_task
 from sodgp.errors import ConfigurationError
 from sodgp.system.memory import keep_freed_memory
 from sodgp.system.progress import progress, say
 
 if TYPE_CHECKING:
-    from sodgp import DeepGPRegressor
+    from sodgp import DeepGPClassifier, DeepGPRegressor
     from sodgp.training.callbacks import EarlyStopping
+
 
 _EPILOG = """Examples:
 
@@ -109,6 +112,14 @@ def fit(
     out: Annotated[
         str | None, typer.Option("--out", "-o", help="Where to save: a folder (model/) or one file (m.sodgp).")
     ] = None,
+    task: Annotated[
+        str | None,
+        typer.Option(
+            help="regression, classification or counts. [dim]\\[default: classification for a target of text or of two"
+            " values, else regression][/]",
+            show_default=False,
+        ),
+    ] = None,
     config: Annotated[
         Path | None, typer.Option(help="TOML file; its keys are the options below, data, target and so on. Flags win.")
     ] = None,
@@ -135,13 +146,20 @@ def fit(
 
     Nothing is written unless training succeeds; Ctrl-C during training ends it and saves what there is.
     """
-    from sodgp import DeepGPRegressor
     from sodgp.estimator.describe import describe
     from sodgp.estimator.options.configuration import Configuration
     from sodgp.system.container import check_destination
 
     file = FitConfig() if config is None else read_config(config)
-    flags = {"data": data, "target": target, "out": out, "drop": drop, "patience": patience, "verbose": verbose}
+    flags = {
+        "data": data,
+        "target": target,
+        "out": out,
+        "drop": drop,
+        "patience": patience,
+        "verbose": verbose,
+        "task": task,
+    }
     said = file.command | {name: value for name, value in flags.items() if value not in (None, [])}
     for name, how in (("data", "a table, such as data.csv"), ("target", "--target"), ("out", "--out")):
         if not said.get(name):
@@ -152,12 +170,17 @@ def fit(
         # A flag wins over the file, also over the numbers that it stands for.
         stood_for = ("max_iter", "subset_size", "batch_size", "n_members")
         given = {name: value for name, value in given.items() if name not in stood_for}
-    arguments = as_arguments({"random_state": 0, **given, **options})
-    model = DeepGPRegressor(**arguments)
-    asked = Configuration.from_estimator(model)
-    steps = asked.max_iter * asked.n_members * asked.n_restarts
+    chosen = {"random_state": 0, **given, **options}
+    told = told_task(chosen.get("likelihood"), said.get("task"))
+    # Before the table is read, which may take long.
+    Configuration.from_estimator(estimator_for(told or "regression", chosen))
     check_destination(said["out"])
     X, y = training_data(Path(said["data"]), said["target"], said.get("drop"))
+    task = task_of(y, chosen.get("likelihood"), said.get("task"))
+    refuse_targets(y, Path(said["data"]), task)
+    model = estimator_for(task, chosen)
+    asked = Configuration.from_estimator(model)
+    steps = asked.max_iter * asked.n_members * asked.n_restarts
     began = time.perf_counter()
     with progress(steps, "training", shown=shown) as begin:
         model.set_params(callbacks=[begin("training"), *_early_stopping(model, said.get("patience"))], verbose=False)
@@ -166,11 +189,11 @@ def fit(
     model.set_params(callbacks=None, verbose="auto")
     model.save(said["out"])
     if as_json:
-        _print_json({**describe(model), "wall_seconds": seconds, "saved_to": said["out"]})
+        print_json({**describe(model), "wall_seconds": seconds, "saved_to": said["out"]})
     elif shown:
-        _print_summary(describe(model))
-        _line("seconds", f"{seconds:.1f}")
-        _line("saved to", said["out"])
+        print_summary(describe(model))
+        line("seconds", f"{seconds:.1f}")
+        line("saved to", said["out"])
     if model.history_.stopped == "interrupted":
         raise typer.Exit(ExitCode.INTERRUPTED)
 
@@ -182,12 +205,20 @@ def predict(
     out: Annotated[
         Path | None, typer.Option("--out", "-o", help="Predictions: .csv, .tsv (also .gz) or .parquet.")
     ] = None,
-    quantiles: Annotated[str, typer.Option(help="Probabilities, with commas; empty for none.")] = "0.05,0.5,0.95",
+    quantiles: Annotated[
+        str | None,
+        typer.Option(
+            help="Probabilities, with commas; empty for none. [dim]\\[default: 0.05,0.5,0.95; none for classes][/]",
+            show_default=False,
+        ),
+    ] = None,
     jobs: Annotated[int, typer.Option(help="Processes for a large table; -1: one for each core.")] = 1,
     as_json: Json = False,
     threads: Threads = None,
 ) -> None:
     """Predict the target for every row of a table: mean, standard deviation and quantiles, noise included.
+
+    Of classes the label and the probability of each; quantiles are those of the probabilities over draws of the model.
 
     Columns are found by their names; others than the model's inputs are left out, with a note. With --json and without
     --out the predictions are written to stdout. A table of more than 50,000 rows is read and written in parts, in the
@@ -197,7 +228,7 @@ def predict(
     from sodgp.tables.files import read_table
     from sodgp.tables.pieces import is_large
 
-    wanted = levels(quantiles)
+    wanted = None if quantiles is None else levels(quantiles)
     if out is not None:
         table_suffix(out)
         check_output(out, data)
@@ -211,7 +242,7 @@ def predict(
     refuse_unusable(X, data)
     result = predictions(estimator, X, wanted)
     if out is None:
-        _print_json({"rows": len(result), "predictions": result.to_dict("list")})
+        print_json({"rows": len(result), "predictions": result.to_dict("list")})
         return
     write_table(result, out)
     _said(len(result), list(result), out, as_json)
@@ -226,15 +257,19 @@ def evaluate(
     as_json: Json = False,
     threads: Threads = None,
 ) -> None:
-    """Score a saved model on a table that it has not seen: NLPP, RMSE, CRPS, coverage, each with a 95 % interval."""
+    """Score a saved model on a table that it has not seen: NLPP, RMSE, CRPS, coverage, each with a 95 % interval.
+
+    Of classes log loss, Brier score, accuracy, area under the ROC curve and calibration error.
+    """
+    from sodgp.cli.predictions import observed
     from sodgp.cli.scores import as_dictionary, print_scores
     from sodgp.evaluation.scores import evaluate as run
 
     estimator = _loaded(model, threads)
     X, y, names = known_targets(estimator, data, target or [])
-    found = run(estimator, X, y.to_numpy(dtype="float64"), targets=names)
+    found = run(estimator, X, observed(estimator, y), targets=names)
     if as_json:
-        _print_json({"model": str(model), "data": str(data), **as_dictionary(found, bootstrap)})
+        print_json({"model": str(model), "data": str(data), **as_dictionary(found, bootstrap)})
     else:
         print_scores(found, bootstrap)
 
@@ -260,6 +295,7 @@ def report(
     With --cv the page rests on new fits with the model's options, each evaluated on the rows it did not see. The page
     opens offline, prints well and fits a phone.
     """
+    from sodgp import DeepGPClassifier
     from sodgp.cli.scores import as_dictionary
     from sodgp.estimator.options.configuration import Configuration
     from sodgp.evaluation.format import counted
@@ -271,6 +307,11 @@ def report(
     estimator = _loaded(model, threads)
     X, y, names = known_targets(estimator, data, target or [])
     about: dict[str, Any] = {"title": title, "model_name": str(model), "data_name": str(data), "random_state": seed}
+    if isinstance(estimator, DeepGPClassifier):
+        raise ConfigurationError(
+            "reports are about numbers and counts, and this model predicts classes: use `sodgp evaluate`, and the"
+            " pictures plot_reliability and plot_confusion of sodgp.plots."
+        )
     observed = y.to_numpy(dtype="float64")
     if cv is None:
         found = held_out(estimator, X, observed, targets=names, **about)
@@ -281,7 +322,7 @@ def report(
     found.write(out)
     if as_json:
         warned = [vars(finding) for finding in found.findings]
-        _print_json({"written_to": str(out), "findings": warned, **as_dictionary(found.evaluation, 1000)})
+        print_json({"written_to": str(out), "findings": warned, **as_dictionary(found.evaluation, 1000)})
         return
     for finding in found.findings:
         say(f"{'Warning' if finding.level == 'bad' else 'Note'}: {finding.text}")
@@ -295,9 +336,9 @@ def info(model: ModelPath, as_json: Json = False) -> None:
 
     about = describe(_loaded(model))
     if as_json:
-        _print_json(about)
+        print_json(about)
     else:
-        _print_summary(about)
+        print_summary(about)
 
 
 @app.command(epilog="Example: [bold]sodgp demo --out sodgp-demo[/]")
@@ -314,59 +355,24 @@ def demo(
     run(out, seed)
 
 
-def _loaded(path: Path, threads: int | None = None) -> DeepGPRegressor:
-    from sodgp import DeepGPRegressor
+def _loaded(path: Path, threads: int | None = None) -> DeepGPRegressor | DeepGPClassifier:
+    from sodgp.estimator.files.records import load_any
 
-    model = DeepGPRegressor.load(path)
+    model = load_any(path)
     return model.set_params(n_threads=threads or model.n_threads)
 
 
 def _said(rows: int, columns: list[str], out: Path, as_json: bool) -> None:
     if as_json:
-        _print_json({"rows": rows, "columns": columns, "written_to": str(out)})
+        print_json({"rows": rows, "columns": columns, "written_to": str(out)})
     else:
         say(f"{rows:,} prediction{'s' * (rows != 1)} written to {out}")
 
 
-def _early_stopping(model: DeepGPRegressor, patience: int | None) -> list[EarlyStopping]:
+def _early_stopping(model: DeepGPRegressor | DeepGPClassifier, patience: int | None) -> list[EarlyStopping]:
     from sodgp.training.callbacks import EarlyStopping
 
     if patience is None:
         return []
     monitor = "bound" if model.validation_fraction is None else "validation"
     return [EarlyStopping(monitor, patience=patience)]
-
-
-def _print_summary(about: dict[str, Any]) -> None:
-    count = len(about["inputs"])
-    shown = ", ".join(about["inputs"][:8]) + (" ..." if count > 8 else "")
-    layers = f"{about['n_layers']} layer{'s' * (about['n_layers'] > 1)}"
-    each = " for each output of the first layer" if about["separate_kernels"] else ""
-    kernel = f"kernel {about['kernel']}{each}"
-    _line("method", f"{about['method']}, {about['likelihood']}, {layers}, widths {about['widths']}, {kernel}")
-    _line("inputs", f"{count} ({shown})")
-    _line("targets", ", ".join(about["targets"]))
-    _line("rows", f"{about['rows']:,}, {about['subset_rows']} in the subset")
-    _line("objective", about["objective"])
-    has_members = about["members"] > 1
-    _line("parameters", f"{about['parameters']:,}" + (f" of {about['members']} members" if has_members else ""))
-    if has_members:
-        _line("members", f"{about['members']}, each shrunk to {about['member_spread']:.3g} of its spread")
-    if about["bound"] is not None:
-        label = "bound" if about["objective"] == "bound" else "value"
-        whose = ", the first member" if has_members else ""
-        _line(label, f"{about['bound']:.2f} nats after {about['iterations']} steps ({about['stopped']}{whose})")
-    _line("safeguards", about["safeguards"])
-    typical = "typical " if about["likelihood"] == "heteroscedastic" else ""
-    _line("noise std", typical + ", ".join(f"{name} {value:.4g}" for name, value in about["noise_std"].items()))
-    _line("outliers", f"{about['outlier_probability']:.3g} of the probability of a prediction")
-
-
-def _print_json(content: dict[str, Any]) -> None:
-    # JSON can escape what the stream cannot hold.
-    is_unicode = (sys.stdout.encoding or "").lower().startswith("utf")
-    typer.echo(json.dumps(content, indent=2, allow_nan=False, ensure_ascii=not is_unicode))
-
-
-def _line(name: str, value: str) -> None:
-    typer.echo(f"{name:<11} {value}")

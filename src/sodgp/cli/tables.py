@@ -13,9 +13,8 @@ from sodgp.system.progress import say
 if TYPE_CHECKING:
     import pandas as pd
 
-    from sodgp import DeepGPRegressor
+    from sodgp.estimator.base import DeepGPEstimator
 
-_CHUNK_ROWS = 20_000
 TEXT = (".csv", ".csv.gz", ".tsv", ".tsv.gz")
 PARQUET = (".parquet", ".pq")
 # 1,5 and 1.234,5.
@@ -25,7 +24,10 @@ _THOUSANDS = r"\s*[+-]?\d{1,3}(,\d{3})+(\.\d*)?\s*"
 
 
 def training_data(path: Path, targets: list[str], drop: list[str] | None = None) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Inputs and targets of a table as frames, without text and gaps; the columns of `drop` are in neither."""
+    """Inputs and targets of a table as frames; the columns of `drop` are in neither. Inputs have no text and no gaps.
+
+    What the targets may be depends on the task: see `refuse_targets`.
+    """
     from sodgp.tables.files import read_table, split_target
 
     frame = read_table(path)
@@ -36,22 +38,38 @@ def training_data(path: Path, targets: list[str], drop: list[str] | None = None)
         frame, _ = split_target(frame, list(dict.fromkeys(drop)))
     X, y = split_target(frame, targets)
     refuse_unusable(X, path, "Encode such columns as numbers, or leave them out (--drop).")
-    refuse_unusable(y, path)
     return X, y
 
 
+def refuse_targets(y: pd.DataFrame, path: Path, task: str) -> None:
+    """InputError for targets that are no numbers, or for labels that are missing or of several columns."""
+    if task != "classification":
+        refuse_unusable(y, path, "Encode such columns as numbers, or take them as classes (--task classification).")
+        return
+    if y.shape[1] > 1:
+        raise ConfigurationError(f"a classification has one target, and --target names {y.shape[1]}.")
+    missing = y.iloc[:, 0].isna().to_numpy()
+    if missing.any():
+        raise InputError(
+            f"{path}: {int(missing.sum())} labels are missing in {y.columns[0]!r}, first in row {missing.argmax() + 1}"
+            " below the header. Fill them in, or drop such rows."
+        )
+
+
 def known_targets(
-    model: DeepGPRegressor, path: Path, targets: list[str]
+    model: DeepGPEstimator, path: Path, targets: list[str]
 ) -> tuple[pd.DataFrame, pd.DataFrame, list[str]]:
     """Inputs of a model, targets to compare it with, and their names; without `targets` those that the model knows."""
+    from sodgp.estimator.describe import TASKS
     from sodgp.tables.files import read_table, split_target
 
     fitted = [str(name) for name in getattr(model, "target_names_", [])]
     names = targets or fitted
     if not names:
         raise ConfigurationError("the model does not know its target's name; say it with --target.")
-    if len(names) != model.model_.n_outputs:
-        raise ConfigurationError(f"the model has {model.model_.n_outputs} targets; --target names {len(names)}.")
+    count = model.fitted_.columns.n_targets
+    if len(names) != count:
+        raise ConfigurationError(f"the model has {count} target{'s' * (count > 1)}; --target names {len(names)}.")
     inputs = [repr(name) for name in names if name in getattr(model, "feature_names_in_", ())]
     if inputs:
         s = "s" * (len(inputs) > 1)
@@ -63,12 +81,12 @@ def known_targets(
     _, y = split_target(frame, names)
     X = model_inputs(model, frame.drop(columns=names), path, quiet=set(fitted))
     refuse_unusable(X, path)
-    refuse_unusable(y, path)
+    refuse_targets(y, path, TASKS[model.likelihood_.targets])
     return X, y, names
 
 
 def model_inputs(
-    estimator: DeepGPRegressor, frame: pd.DataFrame, path: Path, *, quiet: set[str] | None = None
+    estimator: DeepGPEstimator, frame: pd.DataFrame, path: Path, *, quiet: set[str] | None = None
 ) -> pd.DataFrame:
     """The model's inputs in their order of training; other columns are named on stderr, except for `quiet` ones."""
     names = getattr(estimator, "feature_names_in_", None)
@@ -94,7 +112,7 @@ def refuse_unusable(frame: pd.DataFrame, path: Path, advice: str = "Encode such 
     """InputError that names cells which are no numbers, or columns and first row with missing or infinite values."""
     import numpy as np
 
-    bad = {name: found for name in frame.columns if (found := _no_numbers(frame[name])) is not None}
+    bad = {name: found for name in frame.columns if (found := no_numbers(frame[name])) is not None}
     if bad:
         raise InputError(f"{path}: {_complaint(frame, bad, advice)}")
     good = np.isfinite(frame.to_numpy(dtype=np.float64, na_value=np.nan))
@@ -110,8 +128,8 @@ def refuse_unusable(frame: pd.DataFrame, path: Path, advice: str = "Encode such 
 def _complaint(frame: pd.DataFrame, bad: dict[str, pd.Series], advice: str) -> str:
     """What is wrong with some columns, given their cells that are no numbers, and what to do about it."""
     strays = [name for name, found in bad.items() if len(found) and 2 * len(found) < frame[name].count()]
-    thousands = [name for name, found in bad.items() if _most_match(found, _THOUSANDS)]
-    commas = [name for name, found in bad.items() if name not in thousands and _most_match(found, _DECIMAL_COMMA)]
+    thousands = [name for name, found in bad.items() if most_match(found, _THOUSANDS)]
+    commas = [name for name, found in bad.items() if name not in thousands and most_match(found, _DECIMAL_COMMA)]
     quoted = [name for name, found in bad.items() if not len(found)]
     text = [name for name in bad if name not in (*strays, *thousands, *commas, *quoted)]
     said, advices = [], [advice] if text else []
@@ -133,7 +151,7 @@ def _complaint(frame: pd.DataFrame, bad: dict[str, pd.Series], advice: str) -> s
     return f"{'; '.join(said)}. {' '.join(advices)}"
 
 
-def _no_numbers(column: pd.Series) -> pd.Series | None:
+def no_numbers(column: pd.Series) -> pd.Series | None:
     """The cells of a column that are no numbers and no gaps: none of numbers stored as text; None where all is well."""
     import pandas as pd
 
@@ -147,7 +165,8 @@ def _no_numbers(column: pd.Series) -> pd.Series | None:
     return known[pd.to_numeric(known, errors="coerce").isna()]
 
 
-def _most_match(cells: pd.Series, pattern: str) -> bool:
+def most_match(cells: pd.Series, pattern: str) -> bool:
+    """Whether more than half of the cells match as text."""
     return bool(2 * cells.astype(str).str.fullmatch(pattern).sum() > len(cells))
 
 
@@ -189,25 +208,6 @@ def check_output(path: Path, *inputs: Path) -> None:
     above = next(parent for parent in path.resolve().parents if parent.exists())
     if not above.is_dir() or not os.access(above, os.W_OK):
         raise InputError(f"--out {path} cannot be written: {above} is not a folder that you may write to.")
-
-
-def predictions(estimator: DeepGPRegressor, X: pd.DataFrame, wanted: list[float]) -> pd.DataFrame:
-    """A frame with mean, std and quantiles of every target, in chunks: memory stays bounded."""
-    import numpy as np
-    import pandas as pd
-
-    from sodgp.estimator.describe import target_names
-
-    parts = []
-    for start in range(0, len(X), _CHUNK_ROWS):
-        dist = estimator.predict_distribution(X.iloc[start : start + _CHUNK_ROWS])
-        columns = [dist.mean, dist.std, *(dist.quantile(wanted) if wanted else [])]
-        parts.append(np.stack([values.reshape(len(dist), -1) for values in columns], axis=-1))
-    table = np.concatenate(parts)
-    names = ["mean", "std", *(f"q{level}" for level in wanted)]
-    targets = target_names(estimator)
-    header = names if len(targets) == 1 else [f"{target}_{name}" for target in targets for name in names]
-    return pd.DataFrame(table.reshape(len(table), -1), columns=header)
 
 
 def write_table(frame: pd.DataFrame, path: Path) -> None:
