@@ -228,7 +228,7 @@ def test_out_of_memory_in_training_says_how_much_it_needs(monkeypatch):
 
 def test_a_preparation_that_does_not_fit_is_refused_before_the_data_are_touched(monkeypatch):
     monkeypatch.setattr(memory, "available_memory", lambda device=None: 10**4)
-    monkeypatch.setattr("sodgp.estimator.many.checked_data", lambda *arguments: pytest.fail("the data were touched"))
+    monkeypatch.setattr("sodgp.estimator.many.checked_data", lambda *_, **__: pytest.fail("the data were touched"))
     with pytest.raises(ResourceError, match=r"the preparation of 400 rows and 6 columns needs about 0\.00 GB") as told:
         make().fit(X, Y)
     assert told.value.needed == resources.preparation_bytes(X, Y, 1) > told.value.available
@@ -237,7 +237,7 @@ def test_a_preparation_that_does_not_fit_is_refused_before_the_data_are_touched(
 
 
 def test_memory_that_runs_out_in_preparation_is_an_error_with_advice(monkeypatch):
-    def converted(*arguments):
+    def converted(*arguments, **options):
         raise MemoryError("Unable to allocate 8.00 GiB")
 
     monkeypatch.setattr("sodgp.estimator.many.checked_data", converted)

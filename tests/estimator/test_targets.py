@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 
+from sodgp import DeepGPClassifier
 from sodgp.errors import InputError, InputTypeError, SodgpWarning
 from sodgp.estimator.targets import check_counts, encoded, labels_and_codes
 from sodgp.likelihoods import Bernoulli, Dirichlet, Gaussian, Poisson, Softmax

@@ -173,7 +173,7 @@ def _join_parquet(parts: Sequence[Path], out: Path) -> list[str]:
     def write(scratch: Path) -> None:
         with pq.ParquetWriter(scratch, schema) as writer:
             for part in parts:
-                writer.write_table(pq.read_table(part))
+                writer.write_table(pq.read_table(part).cast(schema))
 
     write_whole(out, write)
     return list(schema.names)

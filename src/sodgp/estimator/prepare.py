@@ -140,9 +140,9 @@ def prepare(
     n_classes = 0 if data.columns.classes is None else len(data.columns.classes)
     method, likelihood = config.method, config.likelihood_for(n_classes)
     targets = encoded(likelihood, data.y, data.noise_variance, n_classes)
-    X_kept, y_kept = (data.X, targets.y) if not len(held_out) else (data.X[rows], targets.y[rows])
+    is_copy = len(held_out) > 0
+    X_kept, y_kept = (data.X[rows], targets.y[rows]) if is_copy else (data.X, targets.y)
     scalers = _scalers(X_kept, y_kept, previous, is_scaled=targets.is_scaled)
-    is_copy = X_kept is not data.X
     X, y = (
         torch.as_tensor(scaler.transform(values, copy=not is_copy), dtype=torch.float64)
         for scaler, values in ((scalers.x_scaler, X_kept), (scalers.y_scaler, y_kept))
