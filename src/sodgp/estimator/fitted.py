@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from sodgp.inference.diagnostics import SamplerDiagnostics
     from sodgp.likelihoods.contract import LikelihoodOptions
     from sodgp.model.deep_gp import DeepGP
+    from sodgp.tables.encoder import TableEncoder
     from sodgp.training.history import History
 
 __all__ = ["Columns", "Fitted", "FittedAttributes"]
@@ -25,13 +26,17 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Columns:
-    """Numbers of the columns of X and y, and their names where they have some; whether y was [N] and not [N, 1]."""
+    """Numbers of the columns of X and y, and their names where they have some; whether y was [N] and not [N, 1].
+
+    With `encoder` X is a table, which it turns into the model's inputs.
+    """
 
     n_inputs: int
     n_targets: int
     y_is_vector: bool
     inputs: NDArray[np.object_] | None = None
     targets: NDArray[np.object_] | None = None
+    encoder: TableEncoder | None = None
 
 
 @dataclass(frozen=True)
@@ -167,6 +172,15 @@ class FittedAttributes:
     def feature_names_in_(self) -> NDArray[np.object_]:
         """Names of the columns of X, where they have some."""
         return _there(self.fitted_.columns.inputs, "feature_names_in_")
+
+    @property
+    def columns_(self) -> dict[str, str]:
+        """What became of every column of X."""
+        columns = self.fitted_.columns
+        if columns.encoder is not None:
+            return columns.encoder.columns_
+        names = [f"x{i}" for i in range(columns.n_inputs)] if columns.inputs is None else map(str, columns.inputs)
+        return dict.fromkeys(names, "number, as it is")
 
     @property
     def target_names_(self) -> NDArray[np.object_]:

@@ -89,7 +89,7 @@ def fit_replicates(
         with gradients():
             for estimator, config, seeds, values in zip(estimators, configs, seeds_of_each, data, strict=True):
                 previous = _previous(estimator) if config.warm_start else None
-                checked = checked_data(type(estimator).__name__, *values)
+                checked = checked_data(type(estimator).__name__, *values, columns=estimator.columns, previous=previous)
                 for seed in seeds:
                     model = prepare(config, checked, seed=seed, previous=previous, plan=plan)
                     prepared.append(model)

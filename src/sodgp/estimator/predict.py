@@ -17,6 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
 from sodgp.errors import InputError, NumericalError
+from sodgp.estimator.columns import rows_of
 from sodgp.estimator.fitted import Fitted
 from sodgp.estimator.memory_budget import chunk_rows, halving
 from sodgp.estimator.options.fields import method_of
@@ -27,7 +28,7 @@ from sodgp.predictive.mixture import GaussianMixture
 from sodgp.predictive.outliers import OUTLIER_SCALE, widening
 from sodgp.system import memory
 from sodgp.system.running import cpu_threads
-from sodgp.system.validation import FloatArray, check_integer, check_predict_data, seed_from
+from sodgp.system.validation import FloatArray, check_integer, seed_from
 
 if TYPE_CHECKING:
     from sodgp.estimator.regressor import DeepGPRegressor
@@ -69,7 +70,7 @@ def asked(estimator: DeepGPRegressor, X: Any) -> tuple[FloatArray, PredictionOpt
         n_threads=estimator.n_threads,
         spread=method_of(estimator.inference).usual_spread(estimator.n_members_),
     )
-    return check_predict_data(estimator, X), options
+    return rows_of(estimator, X), options
 
 
 def predict_mean(fitted: Fitted, X: FloatArray, options: PredictionOptions) -> FloatArray:

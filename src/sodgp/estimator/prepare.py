@@ -16,6 +16,7 @@ from torch import Tensor
 
 from sodgp.errors import InputError
 from sodgp.estimator.checkpoint_plan import seeds_of
+from sodgp.estimator.columns import ColumnsOption, encoder_for
 from sodgp.estimator.fitted import Columns, Fitted
 from sodgp.estimator.options.configuration import Configuration
 from sodgp.inference.contract import Inference, Subset, TrainingSet, rest_of
@@ -89,21 +90,36 @@ class Prepared:
         )
 
 
-def checked_data(name: str, X: Any, y: Any, noise_variance: Any = None) -> Data:
-    """X [N, D] and y [N, P] as numbers, with the names of their columns; `name` of the estimator is for messages."""
+def checked_data(
+    name: str,
+    X: Any,
+    y: Any,
+    noise_variance: Any = None,
+    *,
+    columns: ColumnsOption = "auto",
+    previous: Fitted | None = None,
+) -> Data:
+    """X [N, D] and y [N, P] as numbers, with the names of their columns; `name` of the estimator is for messages.
+
+    `columns` is the estimator's option; a fit that continues a `previous` one encodes a table in the same way.
+    """
+    encoder = encoder_for(columns, X, previous)
+    if encoder is not None:
+        X = encoder.transform(X)
     # scikit-learn keeps names on an estimator, and a fit that fails must leave the user's own as it was.
     names = type(name, (MultiOutputMixin, RegressorMixin, BaseEstimator), {})()
     X_raw, y_raw = check_fit_data(names, X, y)
     y_columns = y_raw.reshape(len(y_raw), -1)
-    columns = Columns(
-        n_inputs=X_raw.shape[1],
+    found = Columns(
+        n_inputs=X_raw.shape[1] if encoder is None else encoder.n_features_in_,
         n_targets=y_columns.shape[1],
         y_is_vector=y_raw.ndim == 1,
-        inputs=getattr(names, "feature_names_in_", None),
+        inputs=getattr(names, "feature_names_in_", None) if encoder is None else encoder.feature_names_in_,
         targets=target_names_in(y),
+        encoder=encoder,
     )
     known = None if noise_variance is None else check_noise_variance(noise_variance, y_columns.shape)
-    return Data(X_raw, y_columns, columns, known)
+    return Data(X_raw, y_columns, found, known)
 
 
 def prepare(

@@ -16,6 +16,7 @@ from sodgp.estimator.fitted import FittedAttributes
 from sodgp.estimator.options.nested import NestedParameters, copy_of
 
 if TYPE_CHECKING:
+    from sodgp.estimator.columns import ColumnsOption
     from sodgp.estimator.options.fields import Checkpoint, Tuning
     from sodgp.inference.contract import Inference
     from sodgp.kernels.make import KernelSpec
@@ -45,6 +46,10 @@ class DeepGPRegressor(FittedAttributes, MultiOutputMixin, RegressorMixin, Nested
     likelihood : {"gaussian", "heteroscedastic", "heavy_tailed"} or object, default="gaussian"
         The noise of the observations, by name or with options: `Gaussian`, `Heteroscedastic` (it depends on the inputs)
         or `HeavyTailed` (for data with outliers) of `sodgp.likelihoods`; the last two with `SoD` only.
+    columns : {"auto", "numeric"}, mapping or TableEncoder, default="auto"
+        What becomes of a data frame: with "auto" categories, dates, gaps and so on become numbers
+        (`sodgp.tables.encoder.TableEncoder`), frames of numbers without gaps are taken as they are; "numeric" takes
+        nothing else. A mapping says what some columns are, such as ``{"zip": "category", "row": "drop"}``.
     n_layers : int, default=3
         GP layers, the last one included (paper: L). 1 is a sparse GP.
     hidden_width : int, list of int or None, default=None
@@ -127,6 +132,8 @@ class DeepGPRegressor(FittedAttributes, MultiOutputMixin, RegressorMixin, Nested
     diagnostics_ : sodgp.inference.diagnostics.SamplerDiagnostics
         For `SGHMC`: effective sample size, R-hat, temperature and step size.
     restart_bounds_, subset_size_reason_, n_iter_, n_parameters_, n_features_in_, feature_names_in_, target_names_
+    columns_ : dict of str to str
+        What became of every column of X.
 
     Examples
     --------
@@ -143,6 +150,7 @@ class DeepGPRegressor(FittedAttributes, MultiOutputMixin, RegressorMixin, Nested
         *,
         inference: str | Inference = "sod",
         likelihood: str | LikelihoodOptions = "gaussian",
+        columns: ColumnsOption = "auto",
         n_layers: int = 3,
         hidden_width: int | Sequence[int] | None = None,
         hidden_mean: str = "linear",
@@ -172,6 +180,7 @@ class DeepGPRegressor(FittedAttributes, MultiOutputMixin, RegressorMixin, Nested
     ) -> None:
         self.inference = inference
         self.likelihood = likelihood
+        self.columns = columns
         self.n_layers = n_layers
         self.hidden_width = hidden_width
         self.hidden_mean = hidden_mean

@@ -41,6 +41,7 @@ from sodgp.estimator.files.record_fields import (
     typed,
     whole,
 )
+from sodgp.estimator.files.table_columns import decode_columns, encode_columns
 from sodgp.estimator.fitted import Columns, Fitted
 from sodgp.estimator.options.configuration import Configuration
 from sodgp.estimator.options.fields import OF_PREDICTION_ONLY
@@ -113,7 +114,8 @@ def to_record(estimator: DeepGPRegressor) -> Record:
         "parameters": encode_parameters(estimator, [int(layer.mean.weight.shape[-2]) for layer in model.layers]),
         "method": fitted.method.get_params(),
         "likelihood": fitted.likelihood.name,
-        "input_dim": columns.n_inputs,
+        "input_dim": int(model.layers[0].mean.weight.shape[-2]),
+        "columns": encode_columns(estimator.columns, columns),
         "n_outputs": columns.n_targets,
         "size": fitted.subset_size,
         "hidden_widths": model.widths[:-1],
@@ -187,7 +189,9 @@ def from_record(cls: type[E], record: Record) -> E:
     info = record.info
     if info.get("estimator") != cls.__name__:
         raise ModelFileError(f"it holds a {info.get('estimator')!s:.60}, not a {cls.__name__}.")
-    estimator = cls(**decode_parameters(cls, typed(info, "parameters", dict)))
+    D, P = (whole(info, name, 1, _MAX_DIMENSION) for name in ("input_dim", "n_outputs"))
+    option, encoder = decode_columns(info, D)
+    estimator = cls(**decode_parameters(cls, typed(info, "parameters", dict)), columns=option)
     device = _device(estimator)
     likelihood_name = typed(info, "likelihood", str)
     is_known = likelihood_name == KnownNoise.name
@@ -195,7 +199,6 @@ def from_record(cls: type[E], record: Record) -> E:
         config = Configuration.from_estimator(estimator, knows_noise=is_known)
     except (ConfigurationError, OverflowError) as error:
         raise ModelFileError(str(error)) from error
-    D, P = (whole(info, name, 1, _MAX_DIMENSION) for name in ("input_dim", "n_outputs"))
     M, N = whole(info, "size", 1, _MAX_DIMENSION), whole(info, "n_rows", 1, 2**53)
     likelihood = config.likelihood
     if is_known:
@@ -221,7 +224,11 @@ def from_record(cls: type[E], record: Record) -> E:
     y_is_vector = typed(info, "y_is_vector", bool)
     if y_is_vector and P != 1:
         refuse("y_is_vector", f"true with {P} outputs")
-    columns = Columns(D, P, y_is_vector, decode_names(info, "feature_names", D), decode_names(info, "target_names", P))
+    count = D if encoder is None else encoder.n_features_in_
+    inputs, targets = decode_names(info, "feature_names", count), decode_names(info, "target_names", P)
+    if encoder is not None and list(encoder.feature_names_in_) != (None if inputs is None else list(inputs)):
+        refuse("feature_names", "other ones than those of its columns")
+    columns = Columns(count, P, y_is_vector, inputs, targets, encoder)
     held_out = whole(info, "n_held_out", 0, 2**53)
     bounds, reason = info.get("restart_bounds"), info.get("subset_size_reason")
     members = []
