@@ -11,17 +11,20 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from sodgp.cli.columns import Decimal, Encoding, Kinds, Missing, Reading, Separator, encoder_of
 from sodgp.cli.config import FitConfig, read_config
 from sodgp.cli.group import DEBUG, Commands, ExitCode
 from sodgp.cli.options import as_arguments, estimator_flags
+from sodgp.cli.summary import line, print_summary
 from sodgp.cli.tables import (
+    as_json_columns,
     check_output,
     known_targets,
     levels,
     model_inputs,
-    refuse_unusable,
     table_suffix,
     training_data,
+    with_columns,
     write_table,
 )
 from sodgp.errors import ConfigurationError
@@ -118,6 +121,19 @@ def fit(
     drop: Annotated[
         list[str] | None, typer.Option(help="Column to leave out; repeat it for several.", show_default=False)
     ] = None,
+    columns: Kinds = None,
+    keep: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Column that is no input, and that predictions carry along, such as an id; repeat it for several.",
+            show_default=False,
+            rich_help_panel="Tables",
+        ),
+    ] = None,
+    missing: Missing = None,
+    separator: Separator = None,
+    decimal: Decimal = None,
+    encoding: Encoding = None,
     as_json: Json = False,
     patience: Annotated[
         int | None,
@@ -136,6 +152,7 @@ def fit(
 ) -> None:
     """Train a model on a table and save it. Every column that is not a target and not dropped is an input.
 
+    Text, dates, yes and no, gaps: what becomes of every column is in the summary. Rows without a target are left out.
     Nothing is written unless training succeeds; Ctrl-C during training ends it and saves what there is.
     """
     from sodgp import DeepGPRegressor
@@ -145,6 +162,8 @@ def fit(
 
     file = FitConfig() if config is None else read_config(config)
     flags = {"data": data, "target": target, "out": out, "drop": drop, "patience": patience, "verbose": verbose}
+    flags |= {"columns": columns, "keep": keep, "missing": missing}
+    flags |= {"separator": separator, "decimal": decimal, "encoding": encoding}
     said = file.command | {name: value for name, value in flags.items() if value not in (None, [])}
     for name, how in (("data", "a table, such as data.csv"), ("target", "--target"), ("out", "--out")):
         if not said.get(name):
@@ -160,7 +179,10 @@ def fit(
     asked = Configuration.from_estimator(model)
     steps = asked.max_iter * asked.n_members * asked.n_restarts
     check_destination(said["out"])
-    X, y = training_data(Path(said["data"]), said["target"], said.get("drop"))
+    encoder = encoder_of(said.get("columns"), said.get("missing"), said.get("keep") or [])
+    reading = Reading(said.get("separator"), said.get("decimal"), said.get("encoding"), tuple(encoder.missing))
+    X, y = training_data(Path(said["data"]), said["target"], said.get("drop"), reading)
+    model.set_params(columns=encoder)
     began = time.perf_counter()
     with progress(steps, "training", shown=shown) as begin:
         model.set_params(callbacks=[begin("training"), *_early_stopping(model, said.get("patience"))], verbose=False)
@@ -171,9 +193,9 @@ def fit(
     if as_json:
         _print_json({**describe(model), "wall_seconds": seconds, "saved_to": said["out"]})
     elif shown:
-        _print_summary(describe(model))
-        _line("seconds", f"{seconds:.1f}")
-        _line("saved to", said["out"])
+        print_summary(describe(model))
+        line("seconds", f"{seconds:.1f}")
+        line("saved to", said["out"])
     if model.history_.stopped == "interrupted":
         raise typer.Exit(ExitCode.INTERRUPTED)
 
@@ -186,28 +208,39 @@ def predict(
         Path | None, typer.Option("--out", "-o", help="Predictions: .csv, .tsv (also .gz) or .parquet.")
     ] = None,
     quantiles: Annotated[str, typer.Option(help="Probabilities, with commas; empty for none.")] = "0.05,0.5,0.95",
+    keep: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Column of DATA to put in front; repeat it for several, 'none' for none. [dim]\\[default: those of"
+            " `fit --keep`, else all; with --json none][/]",
+            show_default=False,
+        ),
+    ] = None,
+    separator: Separator = None,
+    decimal: Decimal = None,
+    encoding: Encoding = None,
     as_json: Json = False,
     threads: Threads = None,
 ) -> None:
     """Predict the target for every row of a table: mean, standard deviation and quantiles, noise included.
 
-    Columns are found by their names; others than the model's inputs are left out, with a note. With --json and without
-    --out the predictions are written to stdout.
+    Columns are found by their names; others than the model's inputs play no part, with a note. The result has the
+    columns of the table in front; without --out it is written to stdout.
     """
-    from sodgp.tables.files import read_table
-
     wanted = levels(quantiles)
     if out is not None:
         table_suffix(out)
         check_output(out, data)
-    elif not as_json:
-        raise ConfigurationError("sodgp predict needs --out for the predictions, or --json to print them.")
     estimator = _loaded(model, threads)
-    X = model_inputs(estimator, read_table(data), data)
-    refuse_unusable(X, data)
-    result = _predictions(estimator, X, wanted)
+    reading = Reading(separator, decimal, encoding).for_model(estimator)
+    frame = reading.table(data)
+    X = model_inputs(estimator, frame, data)
+    result = with_columns(estimator, frame, _predictions(estimator, X, wanted), keep, is_json=as_json)
+    if out is None and as_json:
+        _print_json({"rows": len(result), "predictions": as_json_columns(result)})
+        return
     if out is None:
-        _print_json({"rows": len(result), "predictions": result.to_dict("list")})
+        typer.echo(result.to_csv(index=False), nl=False)
         return
     write_table(result, out)
     if as_json:
@@ -222,6 +255,9 @@ def evaluate(
     data: Table,
     target: Targets = None,
     bootstrap: Annotated[int, typer.Option(min=0, help="Resamples behind the intervals; 0 for none.")] = 1000,
+    separator: Separator = None,
+    decimal: Decimal = None,
+    encoding: Encoding = None,
     as_json: Json = False,
     threads: Threads = None,
 ) -> None:
@@ -230,7 +266,7 @@ def evaluate(
     from sodgp.evaluation.scores import evaluate as run
 
     estimator = _loaded(model, threads)
-    X, y, names = known_targets(estimator, data, target or [])
+    X, y, names = known_targets(estimator, data, target or [], Reading(separator, decimal, encoding))
     found = run(estimator, X, y.to_numpy(dtype="float64"), targets=names)
     if as_json:
         _print_json({"model": str(model), "data": str(data), **as_dictionary(found, bootstrap)})
@@ -251,6 +287,9 @@ def report(
     title: Annotated[str, typer.Option(help="Of the page. [dim]\\[default: Model of TARGET][/]")] = "",
     seed: Annotated[int, typer.Option(min=0, help="Of folds, bootstrap and permutations.")] = 0,
     jobs: Annotated[int, typer.Option(help="Processes for the fits of --cv; -1: one for each core.")] = 1,
+    separator: Separator = None,
+    decimal: Decimal = None,
+    encoding: Encoding = None,
     as_json: Json = False,
     threads: Threads = None,
 ) -> None:
@@ -268,7 +307,7 @@ def report(
         raise ConfigurationError(f"--out {out} must end in .html.")
     check_output(out, data, model)
     estimator = _loaded(model, threads)
-    X, y, names = known_targets(estimator, data, target or [])
+    X, y, names = known_targets(estimator, data, target or [], Reading(separator, decimal, encoding))
     about: dict[str, Any] = {"title": title, "model_name": str(model), "data_name": str(data), "random_state": seed}
     observed = y.to_numpy(dtype="float64")
     if cv is None:
@@ -296,7 +335,7 @@ def info(model: ModelPath, as_json: Json = False) -> None:
     if as_json:
         _print_json(about)
     else:
-        _print_summary(about)
+        print_summary(about)
 
 
 @app.command(epilog="Example: [bold]sodgp demo --out sodgp-demo[/]")
@@ -325,17 +364,17 @@ def _predictions(estimator: DeepGPRegressor, X: pd.DataFrame, wanted: list[float
     import numpy as np
     import pandas as pd
 
+    from sodgp.estimator.columns import EncodedRows, rows_of
     from sodgp.estimator.describe import target_names
 
-    parts = []
+    parts, rows = [], EncodedRows(rows_of(estimator, X))
     for start in range(0, len(X), _CHUNK_ROWS):
-        dist = estimator.predict_distribution(X.iloc[start : start + _CHUNK_ROWS])
+        dist = estimator.predict_distribution(rows[start : start + _CHUNK_ROWS])
         columns = [dist.mean, dist.std, *(dist.quantile(wanted) if wanted else [])]
         parts.append(np.stack([values.reshape(len(dist), -1) for values in columns], axis=-1))
     table = np.concatenate(parts)
     names = ["mean", "std", *(f"q{level}" for level in wanted)]
-    targets = target_names(estimator)
-    header = names if len(targets) == 1 else [f"{target}_{name}" for target in targets for name in names]
+    header = [f"{target}_{name}" for target in target_names(estimator) for name in names]
     return pd.DataFrame(table.reshape(len(table), -1), columns=header)
 
 
@@ -348,36 +387,7 @@ def _early_stopping(model: DeepGPRegressor, patience: int | None) -> list[EarlyS
     return [EarlyStopping(monitor, patience=patience)]
 
 
-def _print_summary(about: dict[str, Any]) -> None:
-    count = len(about["inputs"])
-    shown = ", ".join(about["inputs"][:8]) + (" ..." if count > 8 else "")
-    layers = f"{about['n_layers']} layer{'s' * (about['n_layers'] > 1)}"
-    each = " for each output of the first layer" if about["separate_kernels"] else ""
-    kernel = f"kernel {about['kernel']}{each}"
-    _line("method", f"{about['method']}, {about['likelihood']}, {layers}, widths {about['widths']}, {kernel}")
-    _line("inputs", f"{count} ({shown})")
-    _line("targets", ", ".join(about["targets"]))
-    _line("rows", f"{about['rows']:,}, {about['subset_rows']} in the subset")
-    _line("objective", about["objective"])
-    has_members = about["members"] > 1
-    _line("parameters", f"{about['parameters']:,}" + (f" of {about['members']} members" if has_members else ""))
-    if has_members:
-        _line("members", f"{about['members']}, each shrunk to {about['member_spread']:.3g} of its spread")
-    if about["bound"] is not None:
-        label = "bound" if about["objective"] == "bound" else "value"
-        whose = ", the first member" if has_members else ""
-        _line(label, f"{about['bound']:.2f} nats after {about['iterations']} steps ({about['stopped']}{whose})")
-    _line("safeguards", about["safeguards"])
-    typical = "typical " if about["likelihood"] == "heteroscedastic" else ""
-    _line("noise std", typical + ", ".join(f"{name} {value:.4g}" for name, value in about["noise_std"].items()))
-    _line("outliers", f"{about['outlier_probability']:.3g} of the probability of a prediction")
-
-
 def _print_json(content: dict[str, Any]) -> None:
     # JSON can escape what the stream cannot hold.
     is_unicode = (sys.stdout.encoding or "").lower().startswith("utf")
     typer.echo(json.dumps(content, indent=2, allow_nan=False, ensure_ascii=not is_unicode))
-
-
-def _line(name: str, value: str) -> None:
-    typer.echo(f"{name:<11} {value}")

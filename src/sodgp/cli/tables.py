@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from sodgp.cli.columns import Reading
 from sodgp.errors import ConfigurationError, InputError
 from sodgp.system.progress import say
 
@@ -23,27 +24,28 @@ _DECIMAL_COMMA = r"\s*[+-]?[\d.]*,\d+\s*"
 _THOUSANDS = r"\s*[+-]?\d{1,3}(,\d{3})+(\.\d*)?\s*"
 
 
-def training_data(path: Path, targets: list[str], drop: list[str] | None = None) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Inputs and targets of a table as frames, without text and gaps; the columns of `drop` are in neither."""
-    from sodgp.tables.files import read_table, split_target
+def training_data(
+    path: Path, targets: list[str], drop: list[str] | None = None, reading: Reading | None = None
+) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Inputs and targets of a table as frames; the columns of `drop` are in neither, nor are rows without a target."""
+    from sodgp.tables.files import split_target
 
-    frame = read_table(path)
+    reading = reading or Reading()
+    frame = reading.table(path)
     if drop:
         both = [repr(name) for name in targets if name in drop]
         if both:
             raise ConfigurationError(f"{', '.join(both)} cannot be the target and be dropped; choose one of the two.")
         frame, _ = split_target(frame, list(dict.fromkeys(drop)))
     X, y = split_target(frame, targets)
-    refuse_unusable(X, path, "Encode such columns as numbers, or leave them out (--drop).")
-    refuse_unusable(y, path)
-    return X, y
+    return with_targets(X, y, path, reading)
 
 
 def known_targets(
-    model: DeepGPRegressor, path: Path, targets: list[str]
+    model: DeepGPRegressor, path: Path, targets: list[str], reading: Reading | None = None
 ) -> tuple[pd.DataFrame, pd.DataFrame, list[str]]:
     """Inputs of a model, targets to compare it with, and their names; without `targets` those that the model knows."""
-    from sodgp.tables.files import read_table, split_target
+    from sodgp.tables.files import split_target
 
     fitted = [str(name) for name in getattr(model, "target_names_", [])]
     names = targets or fitted
@@ -58,18 +60,40 @@ def known_targets(
         raise ConfigurationError(f"{', '.join(inputs)} {are} of the model; name the column{s} of its target{s}.")
     if set(fitted) == set(names):
         names = fitted  # the model's order counts, not that of the flags
-    frame = read_table(path)
+    reading = (reading or Reading()).for_model(model)
+    frame = reading.table(path)
     _, y = split_target(frame, names)
     X = model_inputs(model, frame.drop(columns=names), path, quiet=set(fitted))
-    refuse_unusable(X, path)
-    refuse_unusable(y, path)
-    return X, y, names
+    return *with_targets(X, y, path, reading), names
+
+
+def with_targets(X: pd.DataFrame, y: pd.DataFrame, path: Path, reading: Reading) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """The rows that have every target, and these as numbers; how many have none is said."""
+    import numpy as np
+    import pandas as pd
+
+    from sodgp.tables.frames import cells_of
+    from sodgp.tables.targets import target_of
+
+    try:
+        values = {each.name: target_of(each, reading.missing) for each in cells_of(y)}
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from error
+    known = np.asarray(np.isfinite(np.stack(list(values.values()), axis=1)).all(1))
+    lost = int((~known).sum())
+    if lost == len(known):
+        raise InputError(f"{path}: no row has a target; every cell of {', '.join(map(repr, values))} is missing.")
+    if lost:
+        say(f"Note: {path}: {lost:,} row{'s' * (lost > 1)} without a target {'are' if lost > 1 else 'is'} left out.")
+    numbers = pd.DataFrame({name: found[known] for name, found in values.items()})
+    return X[known].reset_index(drop=True), numbers
 
 
 def model_inputs(
     estimator: DeepGPRegressor, frame: pd.DataFrame, path: Path, *, quiet: set[str] | None = None
 ) -> pd.DataFrame:
-    """The model's inputs in their order of training; other columns are named on stderr, except for `quiet` ones."""
+    """The columns of the fit in their order; others are named on stderr, except for `quiet` ones."""
+    encoder = estimator.fitted_.columns.encoder
     names = getattr(estimator, "feature_names_in_", None)
     if names is None:
         if frame.shape[1] != estimator.n_features_in_:
@@ -77,8 +101,10 @@ def model_inputs(
                 f"{path} has {frame.shape[1]} columns, but the model takes {estimator.n_features_in_} inputs, which it"
                 " knows by their order only. Keep those columns alone."
             )
+        refuse_unusable(frame, path)
         return frame.set_axis(range(frame.shape[1]), axis=1)
-    missing = [repr(name) for name in names if name not in frame.columns]
+    needed = list(names) if encoder is None else [column.name for column in encoder.used_]
+    missing = [repr(name) for name in needed if name not in frame.columns]
     if missing:
         raise InputError(f"{path} lacks input columns of the model: {', '.join(missing)}. Add them, spelt like that.")
     targets = list(getattr(estimator, "target_names_", []))
@@ -86,7 +112,42 @@ def model_inputs(
         if column not in names and column not in (quiet or ()):
             what = "the target" if column in targets else "no input of the model"
             say(f"Note: column {column!r} is {what}; ignored.")
-    return frame[list(names)]
+    X = frame[[name for name in names if name in frame.columns]]
+    if encoder is None:
+        refuse_unusable(X, path)
+    return X
+
+
+def with_columns(
+    estimator: DeepGPRegressor, frame: pd.DataFrame, found: pd.DataFrame, keep: list[str] | None, *, is_json: bool
+) -> pd.DataFrame:
+    """Predictions with columns of the table in front: those of `keep`, of the fit's --keep, or all."""
+    import pandas as pd
+
+    encoder = estimator.fitted_.columns.encoder
+    of_fit = [name for name in (encoder.kept_ if encoder is not None else []) if name in frame.columns]
+    names = of_fit or ([] if is_json else list(frame.columns)) if keep is None else keep
+    names = [] if names == ["none"] else list(dict.fromkeys(names))
+    lacking = [repr(name) for name in names if name not in frame.columns]
+    if lacking:
+        raise ConfigurationError(f"--keep names {', '.join(lacking)}, which the table has not.")
+    twice = [repr(name) for name in names if name in found.columns]
+    if twice:
+        raise ConfigurationError(
+            f"the table has columns with the names of predictions, {', '.join(twice)}; name others with --keep."
+        )
+    return pd.concat([frame[names].reset_index(drop=True), found], axis=1)
+
+
+def as_json_columns(frame: pd.DataFrame) -> dict[str, list[Any]]:
+    """Columns as lists that JSON can hold."""
+    plain = frame.astype(object).where(frame.notna(), None).to_dict("list")
+    return {
+        name: [
+            value if value is None or isinstance(value, bool | int | float | str) else str(value) for value in values
+        ]
+        for name, values in plain.items()
+    }
 
 
 def refuse_unusable(frame: pd.DataFrame, path: Path, advice: str = "Encode such columns as numbers.") -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from sodgp.estimator.files.record_fields import encode_parameters
@@ -15,9 +16,24 @@ from sodgp.selectors import SELECTORS
 
 
 def feature_names(model: DeepGPRegressor) -> list[str]:
-    """Names of the inputs; ``x0``, ``x1``, ... where the model was fitted without names."""
+    """Names of the model's inputs, which of a table are those it became; ``x0``, ``x1``, ... without names."""
+    encoder = model.fitted_.columns.encoder
+    if encoder is not None:
+        return [str(name) for name in encoder.get_feature_names_out()]
     names = getattr(model, "feature_names_in_", None)
     return [f"x{i}" for i in range(model.n_features_in_)] if names is None else [str(name) for name in names]
+
+
+def input_names(model: DeepGPRegressor) -> list[str]:
+    """Names of the columns that are inputs."""
+    encoder = model.fitted_.columns.encoder
+    return feature_names(model) if encoder is None else [column.name for column in encoder.used_]
+
+
+def input_groups(model: DeepGPRegressor) -> NDArray[np.int64]:
+    """For each of the model's inputs, [D], the place of its column in `input_names`."""
+    encoder = model.fitted_.columns.encoder
+    return np.arange(model.n_features_in_) if encoder is None else encoder.groups_
 
 
 def target_names(model: DeepGPRegressor) -> list[str]:
@@ -57,12 +73,13 @@ def describe(model: DeepGPRegressor) -> dict[str, Any]:
     -------
     dict
         ``method``, ``likelihood``, ``n_layers``, ``widths`` (outputs of every layer), ``kernel``, ``inputs``,
-        ``targets``, ``rows``, ``subset_rows`` (inducing points of a layer), ``separate_kernels`` (of the first layer's
-        outputs), ``outlier_probability`` (of predictions), ``members``, ``member_spread`` (factor by which they are
-        shrunk in the mixture), ``parameters`` (of all of them), ``objective`` (``"bound"``, ``"predictive"`` or
-        ``"posterior"``) and its value ``bound`` (nats; of the first member), ``iterations``, ``stopped``,
-        ``rollbacks``, ``jitter_climbs``, ``bad_gradients``, ``safeguards`` (these three in words), ``seconds`` of
-        training, ``noise_std`` of every target, and ``options``, the estimator's arguments.
+        ``columns`` (what became of each, where they are of a table), ``targets``, ``rows``, ``subset_rows`` (inducing
+        points of a layer), ``separate_kernels`` (of the first layer's outputs), ``outlier_probability`` (of
+        predictions), ``members``, ``member_spread`` (factor by which they are shrunk in the mixture), ``parameters``
+        (of all of them), ``objective`` (``"bound"``, ``"predictive"`` or ``"posterior"``) and its value ``bound``
+        (nats; of the first member), ``iterations``, ``stopped``, ``rollbacks``, ``jitter_climbs``, ``bad_gradients``,
+        ``safeguards`` (these three in words), ``seconds`` of training, ``noise_std`` of every target, and ``options``,
+        the estimator's arguments.
 
     Examples
     --------
@@ -91,7 +108,8 @@ def describe(model: DeepGPRegressor) -> dict[str, Any]:
         "n_layers": len(layers),
         "widths": model.model_.widths,
         "kernel": kernel,
-        "inputs": feature_names(model),
+        "inputs": input_names(model),
+        "columns": {} if model.fitted_.columns.encoder is None else model.columns_,
         "targets": target_names(model),
         "rows": n_training_rows(model),
         "subset_rows": model.subset_size_,

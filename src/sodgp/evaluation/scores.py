@@ -13,6 +13,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from sodgp.errors import InputError
+from sodgp.estimator.columns import EncodedRows, rows_of
 from sodgp.estimator.describe import target_names
 from sodgp.estimator.prepare import target_names_in
 from sodgp.estimator.regressor import DeepGPRegressor
@@ -214,7 +215,10 @@ def evaluate(model: DeepGPRegressor, X: Any, y: Any, *, targets: Sequence[str] |
     truth = observed(model, X, y, by_name=targets is None)
     if len(names) != truth.shape[1]:
         raise InputError(f"targets has {len(names)} names, but the model has {truth.shape[1]} targets.")
-    rows = X.iloc if hasattr(X, "iloc") else np.asarray(without_tensors(X))
+    if model.fitted_.columns.encoder is not None:
+        X = EncodedRows(rows_of(model, X))
+    is_whole = isinstance(X, EncodedRows)
+    rows = X if is_whole else X.iloc if hasattr(X, "iloc") else np.asarray(without_tensors(X))
     parts: list[list[FloatArray]] = []
     for start in range(0, len(truth), _CHUNK_ROWS):
         chunk = slice(start, start + _CHUNK_ROWS)

@@ -15,7 +15,7 @@ from sodgp.errors import ConfigurationError, InputError, ModelFileError, TableWa
 from sodgp.system.validation import FloatArray, check_integer
 from sodgp.tables.columns import Column, Encoded, LeftOut
 from sodgp.tables.fitting import KINDS, Rules, Unreadable, fit_column
-from sodgp.tables.frames import Cells, cells_of, is_frame, of_objects
+from sodgp.tables.frames import Cells, cells_of, is_frame, of_objects, without_marks
 from sodgp.tables.state import column_of_state, state_of_column
 from sodgp.tables.words import MISSING
 
@@ -86,7 +86,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         kinds, rules = self._checked()
         if not is_frame(X):
             raise InputError("TableEncoder takes a data frame (pandas, polars, Arrow) with a name for each column.")
-        cells = cells_of(X)
+        cells = [without_marks(each, self.missing) for each in cells_of(X)]
         there = {each.name for each in cells}
         unknown = [repr(name) for name in kinds if name not in there]
         if unknown:
@@ -103,7 +103,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             except Unreadable as error:
                 unreadable.append(error)
         if unreadable:
-            raise InputError(_complaint(unreadable))
+            raise InputError(complaint(unreadable))
         if all(isinstance(column, LeftOut) for column in fitted):
             reasons = "; ".join(f"{column.name!r}: {column.said}" for column in fitted[:_MOST_COLUMNS])
             raise InputError(f"no column is left as an input ({reasons}). Say what a column is with columns=...")
@@ -123,7 +123,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         check_is_fitted(self)
         rules = self._checked()[1]
         used = [column for column in self.fitted_columns_ if column.features]
-        cells = self._cells(X, [column.name for column in used])
+        cells = [without_marks(each, self.missing) for each in self._cells(X, [column.name for column in used])]
         parts = [column.encode(each, rules.missing) for column, each in zip(used, cells, strict=True)]
         bad = [
             Unreadable(column.name, part.bad, f"a {column.kind}")
@@ -131,7 +131,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             if part.bad
         ]
         if bad:
-            raise InputError(_complaint(bad))
+            raise InputError(complaint(bad))
         _warn_of_news(used, parts)
         return np.concatenate([part.values for part in parts], axis=1)
 
@@ -251,7 +251,7 @@ def checked_kinds(kinds: Any) -> dict[str, str | tuple[str, ...]]:
     return found
 
 
-def _complaint(unreadable: Sequence[Unreadable]) -> str:
+def complaint(unreadable: Sequence[Unreadable]) -> str:
     """All cells that cannot be read, by column, and what to do."""
     parts, advice = [], []
     for each in unreadable[:_MOST_COLUMNS]:

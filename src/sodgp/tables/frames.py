@@ -14,8 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sodgp.errors import InputError, InputTypeError
+from sodgp.tables.words import number_of
 
-__all__ = ["Cells", "as_text", "cells_of", "is_frame", "is_plain"]
+__all__ = ["Cells", "as_text", "cells_of", "is_frame", "is_plain", "without_marks"]
 
 _EPOCH = datetime.datetime(1970, 1, 1)
 # Kinds of cells.
@@ -206,6 +207,14 @@ def of_objects(name: str, values: Iterable[Any], kind: str | None = None) -> Cel
     except OverflowError:
         raise InputTypeError(f"column {name!r} holds whole numbers that are too large for a float") from None
     return Cells(name, kind, np.array(numbers_found, dtype=np.float64))
+
+
+def without_marks(cells: Cells, missing: Iterable[str]) -> Cells:
+    """Numbers with nan in the place of those that stand for nothing, such as -999."""
+    marks = [number_of(mark.strip(), "plain") for mark in missing]
+    if cells.kind != NUMBER or not marks:
+        return cells
+    return Cells(cells.name, cells.kind, np.where(np.isin(cells.values, marks), np.nan, cells.values))
 
 
 def _or_none(value: Any) -> Any:
