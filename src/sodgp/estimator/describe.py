@@ -36,6 +36,11 @@ def input_groups(model: DeepGPRegressor) -> NDArray[np.int64]:
     return np.arange(model.n_features_in_) if encoder is None else encoder.groups_
 
 
+def n_inputs(model: DeepGPRegressor) -> int:
+    """Inputs of the model, D."""
+    return len(input_groups(model))
+
+
 def target_names(model: DeepGPRegressor) -> list[str]:
     """Names of the targets; ``y``, or ``y0``, ``y1``, ..., where the model was fitted without names."""
     names = getattr(model, "target_names_", None)

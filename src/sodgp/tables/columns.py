@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import ClassVar, Final
 
@@ -58,6 +58,10 @@ class Column(ABC):
     @abstractmethod
     def encode(self, cells: Cells, missing: frozenset[str]) -> Encoded:
         """Cells as numbers; `missing` are the texts that stand for nothing."""
+
+    def read(self, cells: Cells, missing: frozenset[str]) -> Cells:
+        """The cells as what the column is, with nothing in the place of those marks."""
+        return cells if cells.kind != TEXT else replace(cells, values=cells.texts(missing))
 
 
 @dataclass(frozen=True)
@@ -125,6 +129,12 @@ class NumberColumn(Filled):
         how = {"comma": " with a decimal comma", "thousands": " with commas for thousands or units"}
         return f"number{how.get(self.style, '')}{self._said_of_gaps(f'median {self.fill:.6g}')}"
 
+    def read(self, cells: Cells, missing: frozenset[str]) -> Cells:
+        """Numbers, also of text."""
+        if cells.kind != TEXT:
+            return cells
+        return Cells(self.name, NUMBER, parsed(cells.texts(missing), partial(number_of, style=self.style)))
+
     def encode(self, cells: Cells, missing: frozenset[str]) -> Encoded:
         """The numbers; infinite ones cannot be used."""
         if cells.kind != TEXT:
@@ -134,7 +144,7 @@ class NumberColumn(Filled):
         else:
             texts = cells.texts(missing)
             gone = np.array([text is None for text in texts], dtype=bool)
-            values = parsed(texts, partial(number_of, style=self.style))
+            values = self.read(cells, missing).values
             wrong = np.isnan(values) & ~gone
         bad = [] if texts is None else [(int(row), str(texts[row])) for row in np.flatnonzero(wrong)]
         return Encoded(self._filled(values, ~gone & ~wrong), self._new_gaps(gone), bad=bad)
@@ -291,6 +301,10 @@ class DateColumn(Filled):
         how = "" if self.format in ("", "iso", "month") else f" (read as {self.format})"
         season = f" and the season of {', '.join(self.seasons)}" if self.seasons else ""
         return f"date{how}: {trend}{season}{self._said_of_gaps('median')}"
+
+    def read(self, cells: Cells, missing: frozenset[str]) -> Cells:
+        """Dates, also of text."""
+        return Cells(self.name, DATE, self.seconds(cells, missing)[0])
 
     def encode(self, cells: Cells, missing: frozenset[str]) -> Encoded:
         """Trend and seasons."""

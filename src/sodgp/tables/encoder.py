@@ -122,7 +122,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         """
         check_is_fitted(self)
         rules = self._checked()[1]
-        used = [column for column in self.fitted_columns_ if column.features]
+        used = self.used_
         cells = [without_marks(each, self.missing) for each in self._cells(X, [column.name for column in used])]
         parts = [column.encode(each, rules.missing) for column, each in zip(used, cells, strict=True)]
         bad = [
@@ -134,6 +134,15 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             raise InputError(complaint(bad))
         _warn_of_news(used, parts)
         return np.concatenate([part.values for part in parts], axis=1)
+
+    def cells(self, X: Any) -> list[Cells]:
+        """The columns of a frame that are inputs, with their cells as they were read: numbers, dates, text."""
+        marks = self._checked()[1].missing
+        found = self._cells(X, [column.name for column in self.used_])
+        return [
+            column.read(without_marks(each, self.missing), marks)
+            for column, each in zip(self.used_, found, strict=True)
+        ]
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:
         """Names of the numbers, [D]."""
