@@ -13,6 +13,10 @@ from sodgp.estimator.options.fields import LIKELIHOODS, METHODS, likelihood_of, 
 from sodgp.estimator.options.nested import copy_of
 from sodgp.estimator.regressor import DeepGPRegressor
 from sodgp.selectors import SELECTORS
+from sodgp.system.validation import FloatArray
+
+# Kinds of columns whose first number is one to draw an axis for.
+_MEASURED = ("number", "date", "ordered category")
 
 
 def feature_names(model: DeepGPRegressor) -> list[str]:
@@ -34,6 +38,15 @@ def input_groups(model: DeepGPRegressor) -> NDArray[np.int64]:
     """For each of the model's inputs, [D], the place of its column in `input_names`."""
     encoder = model.fitted_.columns.encoder
     return np.arange(model.n_features_in_) if encoder is None else encoder.groups_
+
+
+def numbers_first(model: DeepGPRegressor, strength: FloatArray) -> NDArray[np.int64]:
+    """The model's inputs [D], strongest first: those that are numbers or dates before the levels of categories."""
+    encoder = model.fitted_.columns.encoder
+    if encoder is None:
+        return np.argsort(-strength, kind="stable")
+    is_number = [place == 0 and column.kind in _MEASURED for column in encoder.used_ for place in range(column.width)]
+    return np.lexsort((-strength, ~np.array(is_number)))
 
 
 def n_inputs(model: DeepGPRegressor) -> int:

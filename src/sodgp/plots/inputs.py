@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from sodgp.errors import InputError
 from sodgp.estimator.columns import EncodedRows, rows_of
-from sodgp.estimator.describe import feature_names, input_groups, input_names, n_inputs
+from sodgp.estimator.describe import feature_names, input_groups, input_names, n_inputs, numbers_first
 from sodgp.layers.inducing import InducingLayer
 from sodgp.plots.style import ALARM, GREY, POINT, axes_or_current, dots, plain, tidy
 from sodgp.system.validation import FloatArray
@@ -190,7 +190,7 @@ def with_names(model: DeepGPRegressor, rows: FloatArray) -> FloatArray | DataFra
 
 def _most_relevant(model: DeepGPRegressor) -> tuple[int, int]:
     try:
-        first, second = np.argsort(-_of_numbers(model, 1), kind="stable")[:2]
+        first, second = numbers_first(model, _of_numbers(model, 1))[:2]
     except InputError:
         return 0, 1
     return int(first), int(second)

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from sodgp import plots
 from sodgp.errors import InputError
-from sodgp.estimator.describe import input_groups, n_inputs
+from sodgp.estimator.describe import input_groups, n_inputs, numbers_first
 from sodgp.plots.style import GREY, MANY, POINT, plain, tidy
 
 if TYPE_CHECKING:
@@ -116,7 +116,7 @@ def _two_inputs(report: Report) -> tuple[int, int]:
     """The two most important inputs that vary among the evaluated rows."""
     groups = input_groups(report.model)
     strength = np.where(np.ptp(report.X, axis=0) > 0, report.importance.mean[groups, 0], -np.inf)
-    order = np.argsort(-strength, kind="stable")
+    order = numbers_first(report.model, strength)
     # Of one column after the other: levels of one category alone would say little.
     second = next((each for each in order[1:] if groups[each] != groups[order[0]]), order[1])
     return int(order[0]), int(second)

@@ -51,6 +51,11 @@ class Column(ABC):
         """Names of its numbers; none where it is left out."""
 
     @property
+    def width(self) -> int:
+        """How many numbers it becomes."""
+        return len(self.features)
+
+    @property
     @abstractmethod
     def said(self) -> str:
         """What became of it, for people."""

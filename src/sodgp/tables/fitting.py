@@ -41,6 +41,8 @@ _NAME_OF_ID = re.compile(r"[_\s.\-](id|uuid|guid|key|nr|no)$|[a-z](Id|ID)$|^unna
 # Names under which a running number is a time.
 _NAMES_OF_TIMES = re.compile(r"^(x|t)$|time|date|year|month|week|day|hour|minute|second|step|age|period|quarter", re.I)
 _FEWEST_RUNNING = 10
+# Letters and digits in one: no number with a slip of the pen.
+_CODE = re.compile(r"[A-Za-z]+[-_]?\d+|\d+[-_]?[A-Za-z]+")
 # So many levels are a category in any table.
 _FEW = 10
 _ONE_WAY = "Write all dates in one way, such as 2020-12-31."
@@ -154,10 +156,12 @@ def _refuse_strays(name: str, texts: NDArray[np.object_], different: Sequence[st
     known = [(row, str(text)) for row, text in enumerate(texts) if text is not None]
     comma = [text for text in different if re.fullmatch(r"[+-]?[\d.]*,\d+", text)]
     thousands = [text for text in comma if re.fullmatch(r"[+-]?\d{1,3}(,\d{3})+", text)]
-    for style in ("plain", "thousands", "comma"):
+    is_repeated = len(different) <= 2 * _FEW and 3 * len(different) <= len(known) and not comma
+    is_level = is_repeated or any(re.fullmatch(r"0\d+", text) for text in different)
+    for style in () if is_level else ("plain", "thousands", "comma"):
         strays = [(row, text) for row, text in known if math.isnan(number_of(text, style))]
-        codes = [text for text in different if re.fullmatch(r"0\d+", text)]
-        if 2 * len(strays) < len(known) and not codes:
+        is_code = all(_CODE.fullmatch(text) for _, text in strays) and bool(strays)
+        if 2 * len(strays) < len(known) and not is_code:
             if not strays or (comma and len(thousands) == len(comma)):
                 strays = [(row, text) for row, text in known if "," in text]
                 advice = ["Commas may stand for thousands or decimals: write plain numbers, 1234.5."]

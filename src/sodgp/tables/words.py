@@ -116,12 +116,17 @@ DATE_FORMATS: Final = (
     "%b %Y",
     "%B %Y",
     "%b-%y",
+    "%m/%Y",
     "month",
     "%H:%M",
     "%H:%M:%S",
 )
 _EPOCH = datetime.datetime(1970, 1, 1)
 _ISO = re.compile(r"\d{4}-\d{2}-\d{2}([T ]\d{2}(:\d{2}(:\d{2}(\.\d+)?)?)?\s*(Z|[+-]\d{2}:?\d{2})?)?")
+
+_TIME = re.compile(r"\d{1,2}:\d{2}(:\d{2})?")
+# Years of two digits end here: 63 is 1963.
+_LAST_YEAR = 2040
 
 
 def date_format(texts: Iterable[str]) -> str | None:
@@ -156,9 +161,13 @@ def date_of(text: str, form: str) -> float:
                 return math.nan
             moment = datetime.datetime.fromisoformat(f"{text}-01")
         else:
+            if form.startswith("%H") and not _TIME.fullmatch(text):
+                return math.nan
             moment = datetime.datetime.strptime(text, form)
             if "%y" not in form.lower():  # a time of the day is one of the first day
                 moment = datetime.datetime.combine(_EPOCH.date(), moment.time())
+            elif "%y" in form and moment.year >= _LAST_YEAR:
+                moment = moment.replace(year=moment.year - 100)
     except ValueError:
         return math.nan
     return (moment - _EPOCH).total_seconds()
