@@ -123,7 +123,7 @@ def _guessed(
             column = _number(cells, texts, gone)
             reason = _id_of_numbers(name, column.encode(cells, rules.missing).values[~gone, 0], is_first=is_first)
             return LeftOut(name, reason) if reason else _unless_constant(column, cells, rules)
-        if len(different) == 2 and all(not math.isnan(boolean_of(text)) for text in different):
+        if {str(boolean_of(text)) for text in different} == {"0.0", "1.0"}:
             return _boolean(cells, texts, gone)
         if date_format(different) is not None:
             return _unless_constant(_date(cells, texts, gone), cells, rules)

@@ -112,7 +112,7 @@ def cells_of(X: Any, names: Iterable[str] | None = None) -> list[Cells]:
     InputError
         A column is missing, or is of a type that is neither numbers, text nor dates.
     """
-    import narwhals as nw
+    import narwhals.stable.v2 as nw
 
     known = {str(name): name for name in _names(X) or []}
     wanted = list(known) if names is None else list(names)
@@ -133,13 +133,16 @@ def cells_of(X: Any, names: Iterable[str] | None = None) -> list[Cells]:
 
 
 def _names(X: Any) -> list[Any] | None:
-    # What is no frame must not wait for the import, nor an object that merely has columns.
-    if isinstance(X, np.ndarray | list | tuple) or not (hasattr(X, "columns") or hasattr(X, "column_names")):
+    """Names of the columns of a frame; None for what is none."""
+    # What is no frame must not wait for the import.
+    if isinstance(X, np.ndarray | list | tuple):
         return None
-    import narwhals as nw
-
-    if isinstance(nw.from_native(X, pass_through=True), nw.LazyFrame):
+    if type(X).__name__ == "LazyFrame" and type(X).__module__.startswith("polars"):
         raise InputError("X is a lazy frame, whose rows are not there yet. Give X.collect().")
+    if not (hasattr(X, "columns") or hasattr(X, "column_names")):
+        return None
+    import narwhals.stable.v2 as nw
+
     if not nw.dependencies.is_into_dataframe(X):
         return None
     return list(X.column_names if hasattr(X, "column_names") else X.columns)
@@ -147,7 +150,7 @@ def _names(X: Any) -> list[Any] | None:
 
 def _cells(name: str, series: Any) -> Cells:
     """One column, by its type."""
-    import narwhals as nw
+    import narwhals.stable.v2 as nw
 
     kind = series.dtype
     if kind.is_numeric():
