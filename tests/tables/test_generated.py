@@ -37,7 +37,7 @@ def reals(rng, n):
 COLUMNS = {
     "reals": lambda rng, n: (reals(rng, n), "number"),
     "reals with gaps": lambda rng, n: (some_gaps(rng, reals(rng, n), (None, np.nan)), "number"),
-    "small integers": lambda rng, n: (rng.integers(0, 5, n).tolist()[:-2] + [0, 1], "number"),
+    "small integers": lambda rng, n: ([*rng.integers(0, 5, n).tolist()[:-2], 0, 1], "number"),
     "numbers as text": lambda rng, n: (some_gaps(rng, [f"{v:.4g}" for v in reals(rng, n)]), "number"),
     "decimal comma": lambda rng, n: (
         some_gaps(rng, [f"{v:.2f}".replace(".", ",") for v in 99 * rng.normal(size=n)]),

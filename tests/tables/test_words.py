@@ -83,4 +83,4 @@ def test_every_format_reads_what_it_writes():
 
 
 def test_marks_of_missing_values_are_folded():
-    assert MISSING == {mark.casefold() for mark in MISSING}
+    assert {mark.casefold() for mark in MISSING} == MISSING

@@ -37,7 +37,7 @@ _RARE, _MOST_RARE, _RARE_SHARE = 2, 20, 200
 # Levels that are remembered although they are rare.
 _MOST_POOLED = 200
 _NAMES_OF_IDS = frozenset({"id", "ids", "uuid", "guid", "index", "idx", "key", "row", "rowname", "rownames", "nr"})
-_NAME_OF_ID = re.compile(r"[_\s.\-](id|uuid|guid|key|nr|no)$|[a-z](Id|ID)$|^unnamed", re.ASCII)
+_NAME_OF_ID = re.compile(r"[_\s.\-](id|uuid|guid|key|nr|no)$|[a-z](Id|ID)$|^Unnamed", re.ASCII)
 # Names under which a running number is a time.
 _NAMES_OF_TIMES = re.compile(r"^(x|t)$|time|date|year|month|week|day|hour|minute|second|step|age|period|quarter", re.I)
 _FEWEST_RUNNING = 10
