@@ -48,7 +48,7 @@ def test_a_table_as_it_is(go, shop):
         "Ort: category of 3 levels: Bonn, Köln, Ulm",
         "Tag: date (read as %d.%m.%Y): days since 2020-01-01",
         "neu: category of 2 levels: ja, nein",
-        "Menge: number; 5 missing: median",
+        "Menge: number; 6 missing: median",
     ):
         assert line in said.stdout
     assert "rows        38" in said.stdout
