@@ -108,6 +108,7 @@ def test_what_is_a_frame_and_what_is_plain():
     assert not is_frame(pd.DataFrame(np.eye(2), columns=["a", "a"]))
     assert not is_frame(pd.DataFrame())
     assert is_frame(pd.DataFrame(np.eye(2)))
+    assert [cells.name for cells in cells_of(pd.DataFrame(np.eye(2), columns=[7, "a"]))] == ["7", "a"]
 
 
 def test_a_lazy_frame_is_refused():

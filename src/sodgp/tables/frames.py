@@ -114,7 +114,8 @@ def cells_of(X: Any, names: Iterable[str] | None = None) -> list[Cells]:
     """
     import narwhals.stable.v2 as nw
 
-    known = {str(name): name for name in _names(X) or []}
+    # By place: the names of pandas need not be text.
+    known = {str(name): place for place, name in enumerate(_names(X) or [])}
     wanted = list(known) if names is None else list(names)
     lacking = [repr(name) for name in wanted if name not in known]
     if lacking:
@@ -124,7 +125,7 @@ def cells_of(X: Any, names: Iterable[str] | None = None) -> list[Cells]:
     found, bad = [], []
     for name in wanted:
         try:
-            found.append(_cells(name, frame[known[name]]))
+            found.append(_cells(name, frame[:, known[name]]))
         except InputTypeError as error:
             bad.append(str(error))
     if bad:
