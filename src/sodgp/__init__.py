@@ -13,11 +13,14 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from sodgp.estimator.options.fields import Checkpoint, Tuning
     from sodgp.estimator.regressor import DeepGPRegressor
+    from sodgp.evaluation.scores import evaluate
     from sodgp.inference.dsvi import DSVI
     from sodgp.inference.mean_field import MeanField
     from sodgp.inference.sghmc import SGHMC
     from sodgp.inference.sod import SoD
     from sodgp.predictive.mixture import GaussianMixture
+    from sodgp.report import write_report
+    from sodgp.tables.encoder import TableEncoder
 
 __version__ = "0.1.0"
 __all__ = [
@@ -28,8 +31,11 @@ __all__ = [
     "GaussianMixture",
     "MeanField",
     "SoD",
+    "TableEncoder",
     "Tuning",
     "__version__",
+    "evaluate",
+    "write_report",
 ]
 
 # Name -> module that defines it.
@@ -41,7 +47,10 @@ _HOMES = {
     "GaussianMixture": "predictive.mixture",
     "MeanField": "inference.mean_field",
     "SoD": "inference.sod",
+    "TableEncoder": "tables.encoder",
     "Tuning": "estimator.options.fields",
+    "evaluate": "evaluation.scores",
+    "write_report": "report",
 }
 
 
@@ -57,4 +66,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return sorted(__all__)

@@ -351,7 +351,8 @@ def test_help_does_not_wait_for_pytorch():
 
 
 def test_the_package_imports_its_names_on_demand():
-    assert {"DeepGPRegressor"} <= set(dir(sodgp))
+    assert dir(sodgp) == sorted(sodgp.__all__)
+    assert {"DeepGPRegressor", "evaluate", "write_report"} <= set(dir(sodgp))
     assert sodgp.plots.plot_fit
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
         _ = sodgp.nothing

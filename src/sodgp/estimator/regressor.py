@@ -13,6 +13,7 @@ from sklearn.base import MultiOutputMixin, RegressorMixin
 
 from sodgp.errors import InputError
 from sodgp.estimator.fitted import FittedAttributes
+from sodgp.estimator.intervals import Intervals
 from sodgp.estimator.options.nested import NestedParameters, copy_of
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 __all__ = ["DeepGPRegressor"]
 
 
-class DeepGPRegressor(FittedAttributes, MultiOutputMixin, RegressorMixin, NestedParameters):
+class DeepGPRegressor(FittedAttributes, Intervals, MultiOutputMixin, RegressorMixin, NestedParameters):
     """Deep Gaussian process regression; by default with subset-of-data variational inference.
 
     Inputs and targets are standardised inside; predictions are in the original units. Options of one inference method
@@ -47,9 +48,8 @@ class DeepGPRegressor(FittedAttributes, MultiOutputMixin, RegressorMixin, Nested
         The noise of the observations, by name or with options: `Gaussian`, `Heteroscedastic` (it depends on the inputs)
         or `HeavyTailed` (for data with outliers) of `sodgp.likelihoods`; the last two with `SoD` only.
     columns : {"auto", "numeric"}, mapping or TableEncoder, default="auto"
-        What becomes of a data frame: with "auto" categories, dates, gaps and so on become numbers
-        (`sodgp.tables.encoder.TableEncoder`), frames of numbers without gaps are taken as they are; "numeric" takes
-        nothing else. A mapping says what some columns are, such as ``{"zip": "category", "row": "drop"}``.
+        What a data frame becomes: see `sodgp.tables.encoder.TableEncoder`, of which a mapping is the `kinds`. "auto"
+        takes frames of numbers without gaps as they are, "numeric" nothing else.
     n_layers : int, default=3
         GP layers, the last one included (paper: L). 1 is a sparse GP.
     hidden_width : int, list of int or None, default=None
@@ -93,7 +93,7 @@ class DeepGPRegressor(FittedAttributes, MultiOutputMixin, RegressorMixin, Nested
     max_minutes : float or None, default=None
         Time limit of a call of `fit`, which keeps the model it has by then; shared by members that train one by one,
         and by burn-in and posterior draws of SGHMC.
-    callbacks : list of functions or None, default=None
+    callbacks : function, list of functions or None, default=None
         Each is called with a `sodgp.training.history.TrainingState` every 50 iterations; returning True ends training.
     checkpoint : path, sodgp.Checkpoint or None, default=None
         A folder, for this fit alone, to which training is written every 10 minutes, or as often as the object says;
@@ -121,7 +121,7 @@ class DeepGPRegressor(FittedAttributes, MultiOutputMixin, RegressorMixin, Nested
         The trained model, in scaled units.
     history_ : History
         The objective and its named terms over the iterations.
-    inference_, likelihood_, objective_, subset_size_, outlier_probability_, n_members_
+    inference_, likelihood_, objective_, subset_size_, outlier_probability_, n_members_, columns_
         What was decided from the data where an option left it open; `objective_` is ``"bound"``, ``"predictive"`` or
         ``"posterior"``.
     subset_indices_, validation_indices_ : ndarray of shape [M] and [V]
@@ -132,8 +132,6 @@ class DeepGPRegressor(FittedAttributes, MultiOutputMixin, RegressorMixin, Nested
     diagnostics_ : sodgp.inference.diagnostics.SamplerDiagnostics
         For `SGHMC`: effective sample size, R-hat, temperature and step size.
     restart_bounds_, subset_size_reason_, n_iter_, n_parameters_, n_features_in_, feature_names_in_, target_names_
-    columns_ : dict of str to str
-        What became of every column of X.
 
     Examples
     --------

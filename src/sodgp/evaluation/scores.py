@@ -52,7 +52,7 @@ class Score:
     high: float
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Evaluation:
     """Predictions for N rows with P targets, and the observations; every array is [N, P], in original units.
 
@@ -78,6 +78,9 @@ class Evaluation:
     >>> evaluation = evaluate(model, X, X[:, 0])
     >>> len(evaluation), evaluation.residual.shape
     (30, (30, 1))
+    >>> evaluation
+    Evaluation(30 rows)
+      y: RMSE ..., R² ..., NLPP ..., 90 % coverage ... %
     """
 
     targets: tuple[str, ...]
@@ -94,6 +97,16 @@ class Evaluation:
 
     def __len__(self) -> int:
         return len(self.y)
+
+    def __repr__(self) -> str:
+        lines = [f"Evaluation({len(self):,} rows)"]
+        for target, name in enumerate(self.targets):
+            s = {key: score.value for key, score in self.scores(target, n_bootstrap=0).items()}
+            lines.append(
+                f"  {name}: RMSE {s['rmse']:.4g}, R² {s['r2']:.3f}, NLPP {s['nlpp']:.4g},"
+                f" 90 % coverage {100 * s['coverage_90']:.0f} %"
+            )
+        return "\n".join(lines)
 
     @property
     def residual(self) -> FloatArray:

@@ -18,7 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 from sodgp.errors import ConfigurationError, InputError
 from sodgp.estimator.columns import EncodedRows
 from sodgp.estimator.describe import describe, input_names, target_names
-from sodgp.estimator.options.fields import checked_jobs, method_of
+from sodgp.estimator.options.fields import checked_callbacks, checked_jobs, method_of
 from sodgp.estimator.options.nested import copy_of
 from sodgp.estimator.regressor import DeepGPRegressor
 from sodgp.evaluation.scores import Evaluation, Score, evaluate, joined, observed
@@ -291,7 +291,7 @@ def _like(model: DeepGPRegressor, callbacks: Sequence[Callback]) -> DeepGPRegres
     left_open = [name for name, value in asked.get_params().items() if value is None]
     decided = {name: value for name, value in model.inference_.get_params().items() if name in left_open}
     # Only callbacks that decide when training ends. Checkpoint and warm start are about other rows.
-    ending = [copy.deepcopy(c) for c in model.callbacks or () if isinstance(c, EarlyStopping)]
+    ending = [copy.deepcopy(c) for c in checked_callbacks(model.callbacks) if isinstance(c, EarlyStopping)]
     options: dict[str, Any] = {"callbacks": [*ending, *callbacks], "n_members": model.n_members_}
     member = copy_of(model, checkpoint=None, warm_start=False, **options)
     return member.set_params(inference=asked.set_params(**decided))

@@ -41,7 +41,7 @@ from sodgp.estimator.files.record_fields import (
     typed,
     whole,
 )
-from sodgp.estimator.files.table_columns import decode_columns, encode_columns
+from sodgp.estimator.files.table_columns import decode_columns, encode_columns, input_names
 from sodgp.estimator.fitted import Columns, Fitted
 from sodgp.estimator.options.configuration import Configuration
 from sodgp.estimator.options.fields import OF_PREDICTION_ONLY
@@ -224,11 +224,8 @@ def from_record(cls: type[E], record: Record) -> E:
     y_is_vector = typed(info, "y_is_vector", bool)
     if y_is_vector and P != 1:
         refuse("y_is_vector", f"true with {P} outputs")
-    count = D if encoder is None else encoder.n_features_in_
-    inputs, targets = decode_names(info, "feature_names", count), decode_names(info, "target_names", P)
-    if encoder is not None and list(encoder.feature_names_in_) != (None if inputs is None else list(inputs)):
-        refuse("feature_names", "other ones than those of its columns")
-    columns = Columns(count, P, y_is_vector, inputs, targets, encoder)
+    inputs, targets = input_names(info, D, encoder), decode_names(info, "target_names", P)
+    columns = Columns(D if encoder is None else encoder.n_features_in_, P, y_is_vector, inputs, targets, encoder)
     held_out = whole(info, "n_held_out", 0, 2**53)
     bounds, reason = info.get("restart_bounds"), info.get("subset_size_reason")
     members = []

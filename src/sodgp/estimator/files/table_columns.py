@@ -5,15 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from sodgp.errors import ConfigurationError, ModelFileError
 from sodgp.estimator.columns import AUTO, NUMERIC, ColumnsOption, checked_columns
-from sodgp.estimator.files.record_fields import refuse
+from sodgp.estimator.files.record_fields import decode_names, refuse
 from sodgp.tables.encoder import TableEncoder
 
 if TYPE_CHECKING:
     from sodgp.estimator.fitted import Columns
 
-__all__ = ["decode_columns", "encode_columns"]
+__all__ = ["decode_columns", "encode_columns", "input_names"]
 
 
 def encode_columns(option: ColumnsOption, columns: Columns) -> dict[str, Any] | None:
@@ -54,6 +57,14 @@ def decode_columns(info: Mapping[str, Any], inputs: int) -> tuple[ColumnsOption,
     if len(encoder.groups_) != inputs:
         refuse("columns", f"of {len(encoder.groups_)} inputs, and the model has {inputs}")
     return option, encoder
+
+
+def input_names(info: Mapping[str, Any], inputs: int, encoder: TableEncoder | None) -> NDArray[np.object_] | None:
+    """Names of the columns of X, where there are some; those of a table must be those of its transformer."""
+    names = decode_names(info, "feature_names", inputs if encoder is None else encoder.n_features_in_)
+    if encoder is not None and (names is None or list(names) != list(encoder.feature_names_in_)):
+        refuse("feature_names", "other ones than those of its columns")
+    return names
 
 
 def _option(value: Any) -> ColumnsOption:
