@@ -11,6 +11,7 @@ import importlib.util
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from sodgp.estimator.classifier import DeepGPClassifier
     from sodgp.estimator.options.fields import Checkpoint, Tuning
     from sodgp.estimator.regressor import DeepGPRegressor
     from sodgp.evaluation.scores import evaluate
@@ -27,6 +28,7 @@ __all__ = [
     "DSVI",
     "SGHMC",
     "Checkpoint",
+    "DeepGPClassifier",
     "DeepGPRegressor",
     "GaussianMixture",
     "MeanField",
@@ -43,6 +45,7 @@ _HOMES = {
     "DSVI": "inference.dsvi",
     "SGHMC": "inference.sghmc",
     "Checkpoint": "estimator.options.fields",
+    "DeepGPClassifier": "estimator.classifier",
     "DeepGPRegressor": "estimator.regressor",
     "GaussianMixture": "predictive.mixture",
     "MeanField": "inference.mean_field",

@@ -37,6 +37,7 @@ MADE_ELSEWHERE |= {
     for name in ("results-rmse.png", "results-curves.png", "subsets-nlpp.png")
 }
 MADE_ELSEWHERE["docs/images/rooms.png"] = "docs/make_architecture.py"
+MADE_ELSEWHERE["docs/images/classification.png"] = "examples/classification.py"
 
 
 @pytest.fixture(scope="module")

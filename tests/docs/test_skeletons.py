@@ -14,6 +14,8 @@ from sodgp.data import step
 from sodgp.errors import ConfigurationError
 from sodgp.inference.contract import Batch, Inference, TrainingSet
 from sodgp.inference.dsvi import DSVI
+from sodgp.likelihoods import NegativeBinomial
+from sodgp.likelihoods.contract import Likelihood, LikelihoodOptions, RowLikelihood, Sizes
 from sodgp.linalg.draws import FreshDraws, SharedDraws
 from sodgp.model.architecture import Architecture, linear_weights
 from sodgp.selectors import Selector
@@ -121,3 +123,39 @@ def test_an_estimator_takes_the_method(method):
     assert np.isfinite(model.predict(data.X, return_std=True)).all()
     with pytest.raises(ConfigurationError, match="subset='random' has no meaning for inference='predictive_density'"):
         model.set_params(subset="random").fit(data.X, data.y)
+
+
+@pytest.fixture(scope="module")
+def likelihood():
+    return skeleton("likelihood").Geometric()
+
+
+def test_the_likelihood_is_the_negative_binomial_one_with_a_dispersion_of_one(likelihood):
+    sizes = Sizes(subset=4, input_dim=1, n_outputs=2, target_mean=torch.tensor([0.5, 3.0]).double())
+    ours, theirs = likelihood.build(sizes), NegativeBinomial(dispersion=1.0).build(sizes)
+    X = torch.zeros(1, 3, 1, dtype=torch.float64)
+    (_, p), (_, q) = (each.at(X, X, FreshDraws(torch.Generator(), 2)) for each in (ours, theirs))
+    assert isinstance(likelihood, LikelihoodOptions)
+    assert isinstance(ours, Likelihood)
+    assert isinstance(p, RowLikelihood)
+    numbers = torch.randn(2, 2, 3, 2, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    y, mean, variance = torch.tensor([0.0, 2.0, 7.0]).double()[None, :, None], numbers[0], numbers[1].square()
+    y = y.expand(1, 3, 2)
+    close = {"rtol": 1e-6, "atol": 1e-6}
+    torch.testing.assert_close(p.log_density(y, mean), q.log_density(y, mean), **close)
+    torch.testing.assert_close(p.expected(y, mean, variance), q.expected(y, mean, variance), **close)
+    for a, b in zip(p.natural_sites(y, mean, variance), q.natural_sites(y, mean, variance), strict=True):
+        torch.testing.assert_close(a, b, **close)
+
+
+@pytest.mark.parametrize("inference", ["sod", "dsvi"])
+def test_an_estimator_takes_the_likelihood(likelihood, inference):
+    X = np.linspace(-1, 1, 30)[:, None]
+    y = np.random.default_rng(0).geometric(0.3, 30) - 1
+    model = DeepGPRegressor(likelihood=likelihood, inference=inference, n_layers=2, subset_size=6, max_iter=5)
+    model.set_params(random_state=0).fit(X, y)
+    distribution = model.predict_distribution(X)
+    assert np.isfinite(distribution.log_prob(y)).all()
+    assert (model.predict(X) > 0).all()
+    with pytest.raises(ConfigurationError, match="likelihood='geometric'"):
+        model.set_params(inference="mean_field").fit(X, y)

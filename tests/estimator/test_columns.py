@@ -241,3 +241,18 @@ def test_a_category_has_one_relevance(model):
     groups = model.fitted_.columns.encoder.groups_
     assert_allclose(values[1], np.sqrt((inner[groups == 1] ** 2).sum()))
     assert_allclose(values[4:], [np.sqrt((inner[groups == g] ** 2).sum()) for g in (4, 5)])
+
+
+def test_a_classifier_takes_tables(tmp_path):
+    from sodgp import DeepGPClassifier
+
+    labels = np.where(Y > 0.5, "dear", "cheap")
+    model = DeepGPClassifier(n_layers=1, max_iter=3, subset_size=8, n_predict_samples=3, random_state=0)
+    model.fit(TABLE, labels)
+    assert list(model.columns_) == list(TABLE)
+    model.save(tmp_path / "m.sodgp")
+    again = DeepGPClassifier.load(tmp_path / "m.sodgp")
+    assert_array_equal(again.predict_proba(TABLE[::-1]), model.predict_proba(TABLE[::-1]))
+    assert len(evaluate(model, TABLE, labels)) == N
+    with pytest.raises(InputError, match="'price' holds 'much' in row 1"):
+        model.predict(TABLE.assign(price="much"))

@@ -7,7 +7,8 @@ import math
 import numpy as np
 import pytest
 
-from sodgp.evaluation.format import LABELS, counted, interval, number
+from sodgp.evaluation.classes import ClassEvaluation
+from sodgp.evaluation.format import CLASS_LABELS, LABELS, counted, interval, number
 from sodgp.evaluation.scores import Evaluation, Score
 
 
@@ -37,3 +38,5 @@ def test_every_score_has_a_label():
     one, zero = np.ones((2, 1)), np.zeros((2, 1))
     evaluation = Evaluation(("y",), one, zero, one, -one, one, -one, one, one / 2, zero, one)
     assert set(evaluation.scores(n_bootstrap=0)) == set(LABELS)
+    classes = ClassEvaluation(("y",), np.arange(2), np.array([0, 1]), np.eye(2), np.array([0.5, 0.5]))
+    assert list(classes.scores(n_bootstrap=0)) == list(CLASS_LABELS)

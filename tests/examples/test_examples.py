@@ -57,6 +57,14 @@ def test_pipeline(capsys):
     assert "remainder__area" in capsys.readouterr().out
 
 
+def test_classification(tmp_path, capsys):
+    picture = tmp_path / "classes.png"
+    found = example("classification")(["--rows", "80", "--iterations", "40", "--out", str(picture)])
+    assert picture.stat().st_size > 10_000
+    assert found["log_loss"] < 0.5 < 0.85 < found["accuracy"]
+    assert capsys.readouterr().out.startswith("log_loss: ")
+
+
 def test_every_example_is_tested():
     sources = "".join(file.read_text(encoding="utf-8") for file in Path(__file__).parent.glob("test_*.py"))
     for script in FOLDER.glob("*.py"):

@@ -150,7 +150,8 @@ def test_state_shapes_are_those_of_the_model(method, n_layers):
 @every_depth
 def test_a_model_without_data_takes_a_state(method, n_layers):
     this = case(method, n_layers)
-    empty = method.build(this.architecture, None, torch.Generator()).eval()
+    # As a loaded model: where gradients are required, PyTorch may round products differently.
+    empty = method.build(this.architecture, None, torch.Generator()).requires_grad_(False).eval()
     empty.load_state_dict(this.model.state_dict())
     X, (X_s, y_s) = randn(4, 1, N, INPUTS), this.subset
     with torch.no_grad():
@@ -184,9 +185,8 @@ def test_only_a_q_over_rows_is_carried_to_other_rows(method):
     X, y = torch.cat([this.data.X_s, this.data.X_r]), torch.cat([this.data.y_s, this.data.y_r])
     old, new = Subset(X[:SIZE], y[:SIZE]), Subset(X[2 : SIZE + 2], y[2 : SIZE + 2])
     kept = torch.tensor([*range(2, SIZE), -1, -1])
-    variants = method.carried(this.model, old, new, kept, (method.label_variances(this.model, old.X),) * 2)
+    variants = method.carried(this.model, this.model, old, new, kept)
     assert bool(variants) is method.uses_subset
-    assert method.label_variances(this.model, old.X).shape == (1, OUTPUTS)
     for parameters in variants.values():
         for layer, (mean, factor) in zip(this.model.layers, parameters, strict=True):
             assert mean.shape == layer.q_mean.shape

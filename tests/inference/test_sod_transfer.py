@@ -20,8 +20,7 @@ def moved(this, chosen):
     X, y = rows_of(this)
     kept = torch.where(chosen < SIZE, chosen, -1)
     new = Subset(X[chosen], y[chosen])
-    v = this.method.label_variances(this.model, X[:SIZE])
-    variants = this.method.carried(this.model, Subset(X[:SIZE], y[:SIZE]), new, kept, (v, v))
+    variants = this.method.carried(this.model, this.model, Subset(X[:SIZE], y[:SIZE]), new, kept)
     for name, parameters in variants.items():
         other = case(this.method, len(this.model.layers))
         other.model.load_state_dict(this.model.state_dict())

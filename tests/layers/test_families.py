@@ -147,3 +147,27 @@ def test_a_singular_q_is_conditioned_without_inverting_it(family, setting):
     close(q_hat.f.mean, family.in_f(m, C, cond, mean_s).mean)
     assert bool(torch.isfinite(q_hat.kl).all())
     assert float(q_hat.kl.detach().min()) > -M * D * math.log(1e-9) * 0.5
+
+
+def test_sites_by_natural_parameters_are_labels_with_noise(family, setting):
+    m, C, cond, mean_s = setting
+    y = randn(5, 1, M, D)
+    for v in (torch.full((1, 1, D), 0.3).double(), randn(6, 1, M, D).square() + 0.05):
+        by_labels = family.label_informed(m, C, cond, mean_s, y, v)
+        by_sites = family.site_informed(m, C, cond, mean_s, y / v, v.reciprocal().expand_as(y))
+        for ours, theirs in zip(
+            (by_sites.mean, by_sites.f.variance, *by_sites.w, by_sites.kl),
+            (by_labels.mean, by_labels.f.variance, *by_labels.w, by_labels.kl),
+            strict=True,
+        ):
+            torch.testing.assert_close(ours, theirs, rtol=1e-8, atol=1e-8)
+
+
+def test_sites_of_zero_leave_q_as_it_is(family, setting):
+    m, C, cond, mean_s = setting
+    zero = torch.zeros(1, M, D).double()
+    q_hat = family.site_informed(m, C, cond, mean_s, zero, zero)
+    plain = family.in_f(m, C, cond, mean_s)
+    torch.testing.assert_close(q_hat.mean, plain.mean.expand_as(q_hat.mean))
+    torch.testing.assert_close(q_hat.f.variance, plain.variance.expand_as(q_hat.f.variance))
+    torch.testing.assert_close(q_hat.kl, family.kl(m, C, cond, mean_s).expand_as(q_hat.kl), rtol=1e-9, atol=1e-9)

@@ -6,7 +6,8 @@ import torch
 from sodgp.kernels.make import make_kernel
 from sodgp.layers.contract import Points
 from sodgp.layers.prior import HiddenMean
-from sodgp.layers.subset import SeparateLayer, SubsetLayer
+from sodgp.layers.separate import SeparateLayer
+from sodgp.layers.subset import SubsetLayer
 from sodgp.linalg.draws import FreshDraws
 
 M, B, D_IN, D, T = 6, 9, 3, 4, 5

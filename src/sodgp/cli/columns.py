@@ -15,7 +15,7 @@ from sodgp.system.progress import say
 if TYPE_CHECKING:
     import pandas as pd
 
-    from sodgp import DeepGPRegressor
+    from sodgp.estimator.base import DeepGPEstimator
     from sodgp.tables.encoder import TableEncoder
 
 _PANEL = "Tables"
@@ -50,6 +50,25 @@ Missing = Annotated[
     ),
 ]
 
+KeptInFit = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--keep",
+        help="Column that is no input, and that predictions carry along, such as an id; repeat it for several.",
+        show_default=False,
+        rich_help_panel=_PANEL,
+    ),
+]
+KeptInFront = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--keep",
+        help="Column of DATA to put in front; repeat it for several, 'none' for none. [dim]\\[default: those of `fit"
+        " --keep`, else all; with --json none][/]",
+        show_default=False,
+    ),
+]
+
 
 @dataclass(frozen=True)
 class Reading:
@@ -60,7 +79,7 @@ class Reading:
     encoding: str | None = None
     missing: tuple[str, ...] = ()
 
-    def for_model(self, model: DeepGPRegressor) -> Reading:
+    def for_model(self, model: DeepGPEstimator) -> Reading:
         """The same, with the marks that the model was fitted with."""
         encoder = model.fitted_.columns.encoder
         return self if encoder is None else replace(self, missing=(*self.missing, *encoder.missing))

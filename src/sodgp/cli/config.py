@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
-from sodgp.cli.options import INTEGER, NO_FLAG, NUMBER, OPTIONS, TEXT
+from sodgp.cli.options import INTEGER, NO_FLAG, NUMBER, OPTIONS, TASKS, TEXT
 from sodgp.errors import ConfigurationError
 
 T = TypeVar("T")
@@ -34,6 +34,7 @@ _COMMAND: Final[dict[str, tuple[str, Callable[[Any], bool]]]] = {
     "separator": ("text", lambda value: isinstance(value, str)),
     "decimal": ("text", lambda value: isinstance(value, str)),
     "encoding": ("text", lambda value: isinstance(value, str)),
+    "task": ("regression, classification or counts", lambda value: value in TASKS),
     "patience": ("an integer", lambda value: INTEGER.accepts(value) and value > 0),
     "verbose": ("true or false", lambda value: isinstance(value, bool)),
 }

@@ -18,7 +18,12 @@ import typer
 from sodgp.errors import ConfigurationError
 
 INFERENCES: Final = ("sod", "dsvi", "sghmc", "mean_field")
-LIKELIHOODS: Final = ("gaussian", "heteroscedastic", "heavy_tailed")
+LIKELIHOODS: Final = (
+    *("gaussian", "heteroscedastic", "heavy_tailed", "student_t"),
+    *("poisson", "negative_binomial"),
+    *("bernoulli", "softmax", "dirichlet"),
+)
+TASKS: Final = ("regression", "classification", "counts")
 KERNELS: Final = tuple(base + end for end in ("", "-iso") for base in ("rbf", "matern12", "matern32", "matern52", "rq"))
 SUBSETS: Final = ("kmeans", "random", "greedy_variance", "rp_cholesky", "leverage", "dpp")
 
@@ -34,6 +39,12 @@ NO_FLAG: Final[Mapping[str, str]] = {
     "latent_variance": "for Python: MeanField(latent_variance=...)",
     "max_rows": "for Python: MeanField(max_rows=...)",
     "max_latents": "for Python: MeanField(max_latents=...)",
+    "link": "for Python: Bernoulli(link=...)",
+    "quadrature_order": "for Python: Bernoulli(quadrature_order=...)",
+    "n_pairs": "for Python: Softmax(n_pairs=...)",
+    "alpha": "for Python: Dirichlet(alpha=...)",
+    "dispersion": "for Python: NegativeBinomial(dispersion=...)",
+    "df": "for Python: StudentT(df=...)",
 }
 
 
@@ -161,7 +172,9 @@ OPTIONS: Final[dict[str, Option]] = {
     ),
     "likelihood": Option(
         TEXT,
-        "gaussian; heteroscedastic, noise that depends on the inputs; or heavy_tailed (the last two: sod)",
+        "gaussian; heteroscedastic, noise that depends on the inputs, or heavy_tailed (both: sod); student_t; poisson"
+        " or negative_binomial (default) for counts; bernoulli (default for two), softmax (for more) or dirichlet (sod)"
+        " for classes",
         "gaussian",
         choices=LIKELIHOODS,
     ),
@@ -262,8 +275,10 @@ def estimator_flags(command: Callable[..., None]) -> Callable[..., None]:
     return run
 
 
-def as_arguments(options: Mapping[str, Any]) -> dict[str, Any]:
+def as_arguments(options: Mapping[str, Any], likelihood: str | None = "gaussian") -> dict[str, Any]:
     """Options as the estimator takes them: those of a method, a likelihood, ... put into its object.
+
+    `likelihood` is the estimator's own default.
 
     Raises
     ------
@@ -281,9 +296,11 @@ def as_arguments(options: Mapping[str, Any]) -> dict[str, Any]:
         else:
             # TOML and flags have no None.
             arguments[name] = None if name == "n_threads" and value == "none" else value
-    starts = {"inference": "sod", "likelihood": "gaussian", "tuning": None, "checkpoint": None, **arguments}
+    starts = {"inference": "sod", "likelihood": likelihood, "tuning": None, "checkpoint": None, **arguments}
     for place, fields in inside.items():
         before = OBJECTS[place](starts[place])
+        if before is None and place == "likelihood":
+            raise ConfigurationError(f"{next(iter(fields))} is no option of the likelihoods of classes; leave it out.")
         if before is None:
             raise ConfigurationError("checkpoint_every says how often; say where, too, with --checkpoint.")
         changes = {"every" if name == "checkpoint_every" else name: value for name, value in fields.items()}

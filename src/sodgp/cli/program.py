@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import json
 import sys
 import time
 from pathlib import Path
@@ -11,11 +10,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sodgp.cli.columns import Decimal, Encoding, Kinds, Missing, Reading, Separator, encoder_of
+from sodgp.cli.columns import Decimal, Encoding, KeptInFit, KeptInFront, Kinds, Missing, Reading, Separator, encoder_of
 from sodgp.cli.config import FitConfig, read_config
 from sodgp.cli.group import DEBUG, Commands, ExitCode
-from sodgp.cli.options import as_arguments, estimator_flags
-from sodgp.cli.summary import line, print_summary
+from sodgp.cli.options import estimator_flags
+from sodgp.cli.predictions import predictions
+from sodgp.cli.summary import line, print_json, print_summary
 from sodgp.cli.tables import (
     as_json_columns,
     check_output,
@@ -25,19 +25,18 @@ from sodgp.cli.tables import (
     table_suffix,
     training_data,
     with_columns,
+    with_targets,
     write_table,
 )
+from sodgp.cli.tasks import estimator_for, task_of, told_task
 from sodgp.errors import ConfigurationError
 from sodgp.system.memory import keep_freed_memory
 from sodgp.system.progress import progress, say
 
 if TYPE_CHECKING:
-    import pandas as pd
-
-    from sodgp import DeepGPRegressor
+    from sodgp import DeepGPClassifier, DeepGPRegressor
     from sodgp.training.callbacks import EarlyStopping
 
-_CHUNK_ROWS = 20_000
 
 _EPILOG = """Examples:
 
@@ -115,6 +114,14 @@ def fit(
     out: Annotated[
         str | None, typer.Option("--out", "-o", help="Where to save: a folder (model/) or one file (m.sodgp).")
     ] = None,
+    task: Annotated[
+        str | None,
+        typer.Option(
+            help="regression, classification or counts. [dim]\\[default: classification for a target of text or of two"
+            " values, else regression][/]",
+            show_default=False,
+        ),
+    ] = None,
     config: Annotated[
         Path | None, typer.Option(help="TOML file; its keys are the options below, data, target and so on. Flags win.")
     ] = None,
@@ -122,14 +129,7 @@ def fit(
         list[str] | None, typer.Option(help="Column to leave out; repeat it for several.", show_default=False)
     ] = None,
     columns: Kinds = None,
-    keep: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="Column that is no input, and that predictions carry along, such as an id; repeat it for several.",
-            show_default=False,
-            rich_help_panel="Tables",
-        ),
-    ] = None,
+    keep: KeptInFit = None,
     missing: Missing = None,
     separator: Separator = None,
     decimal: Decimal = None,
@@ -155,15 +155,26 @@ def fit(
     Text, dates, yes and no, gaps: what becomes of every column is in the summary. Rows without a target are left out.
     Nothing is written unless training succeeds; Ctrl-C during training ends it and saves what there is.
     """
-    from sodgp import DeepGPRegressor
     from sodgp.estimator.describe import describe
     from sodgp.estimator.options.configuration import Configuration
     from sodgp.system.container import check_destination
 
     file = FitConfig() if config is None else read_config(config)
-    flags = {"data": data, "target": target, "out": out, "drop": drop, "patience": patience, "verbose": verbose}
-    flags |= {"columns": columns, "keep": keep, "missing": missing}
-    flags |= {"separator": separator, "decimal": decimal, "encoding": encoding}
+    flags = {
+        "data": data,
+        "target": target,
+        "out": out,
+        "drop": drop,
+        "patience": patience,
+        "verbose": verbose,
+        "task": task,
+        "columns": columns,
+        "keep": keep,
+        "missing": missing,
+        "separator": separator,
+        "decimal": decimal,
+        "encoding": encoding,
+    }
     said = file.command | {name: value for name, value in flags.items() if value not in (None, [])}
     for name, how in (("data", "a table, such as data.csv"), ("target", "--target"), ("out", "--out")):
         if not said.get(name):
@@ -174,15 +185,19 @@ def fit(
         # A flag wins over the file, also over the numbers that it stands for.
         stood_for = ("max_iter", "subset_size", "batch_size", "n_members")
         given = {name: value for name, value in given.items() if name not in stood_for}
-    arguments = as_arguments({"random_state": 0, **given, **options})
-    model = DeepGPRegressor(**arguments)
-    asked = Configuration.from_estimator(model)
-    steps = asked.max_iter * asked.n_members * asked.n_restarts
+    chosen = {"random_state": 0, **given, **options}
+    told = told_task(chosen.get("likelihood"), said.get("task"))
+    # Before the table is read, which may take long.
+    Configuration.from_estimator(estimator_for(told or "regression", chosen))
     check_destination(said["out"])
     encoder = encoder_of(said.get("columns"), said.get("missing"), said.get("keep") or [])
     reading = Reading(said.get("separator"), said.get("decimal"), said.get("encoding"), tuple(encoder.missing))
     X, y = training_data(Path(said["data"]), said["target"], said.get("drop"), reading)
-    model.set_params(columns=encoder)
+    task = task_of(y, chosen.get("likelihood"), said.get("task"))
+    X, y = with_targets(X, y, Path(said["data"]), reading, task)
+    model = estimator_for(task, chosen).set_params(columns=encoder)
+    asked = Configuration.from_estimator(model)
+    steps = asked.max_iter * asked.n_members * asked.n_restarts
     began = time.perf_counter()
     with progress(steps, "training", shown=shown) as begin:
         model.set_params(callbacks=[begin("training"), *_early_stopping(model, said.get("patience"))], verbose=False)
@@ -191,7 +206,7 @@ def fit(
     model.set_params(callbacks=None, verbose="auto")
     model.save(said["out"])
     if as_json:
-        _print_json({**describe(model), "wall_seconds": seconds, "saved_to": said["out"]})
+        print_json({**describe(model), "wall_seconds": seconds, "saved_to": said["out"]})
     elif shown:
         print_summary(describe(model))
         line("seconds", f"{seconds:.1f}")
@@ -207,15 +222,14 @@ def predict(
     out: Annotated[
         Path | None, typer.Option("--out", "-o", help="Predictions: .csv, .tsv (also .gz) or .parquet.")
     ] = None,
-    quantiles: Annotated[str, typer.Option(help="Probabilities, with commas; empty for none.")] = "0.05,0.5,0.95",
-    keep: Annotated[
-        list[str] | None,
+    quantiles: Annotated[
+        str | None,
         typer.Option(
-            help="Column of DATA to put in front; repeat it for several, 'none' for none. [dim]\\[default: those of"
-            " `fit --keep`, else all; with --json none][/]",
+            help="Probabilities, with commas; empty for none. [dim]\\[default: 0.05,0.5,0.95; none for classes][/]",
             show_default=False,
         ),
     ] = None,
+    keep: KeptInFront = None,
     separator: Separator = None,
     decimal: Decimal = None,
     encoding: Encoding = None,
@@ -224,10 +238,12 @@ def predict(
 ) -> None:
     """Predict the target for every row of a table: mean, standard deviation and quantiles, noise included.
 
+    Of classes the label and the probability of each; quantiles are those of the probabilities over draws of the model.
+
     Columns are found by their names; others than the model's inputs play no part, with a note. The result has the
     columns of the table in front; without --out it is written to stdout.
     """
-    wanted = levels(quantiles)
+    wanted = None if quantiles is None else levels(quantiles)
     if out is not None:
         table_suffix(out)
         check_output(out, data)
@@ -235,16 +251,16 @@ def predict(
     reading = Reading(separator, decimal, encoding).for_model(estimator)
     frame = reading.table(data)
     X = model_inputs(estimator, frame, data)
-    result = with_columns(estimator, frame, _predictions(estimator, X, wanted), keep, is_json=as_json)
+    result = with_columns(estimator, frame, predictions(estimator, X, wanted), keep, is_json=as_json)
     if out is None and as_json:
-        _print_json({"rows": len(result), "predictions": as_json_columns(result)})
+        print_json({"rows": len(result), "predictions": as_json_columns(result)})
         return
     if out is None:
         typer.echo(result.to_csv(index=False), nl=False)
         return
     write_table(result, out)
     if as_json:
-        _print_json({"rows": len(result), "columns": list(result), "written_to": str(out)})
+        print_json({"rows": len(result), "columns": list(result), "written_to": str(out)})
     else:
         say(f"{len(result):,} prediction{'s' * (len(result) != 1)} written to {out}")
 
@@ -261,15 +277,19 @@ def evaluate(
     as_json: Json = False,
     threads: Threads = None,
 ) -> None:
-    """Score a saved model on a table that it has not seen: NLPP, RMSE, CRPS, coverage, each with a 95 % interval."""
+    """Score a saved model on a table that it has not seen: NLPP, RMSE, CRPS, coverage, each with a 95 % interval.
+
+    Of classes log loss, Brier score, accuracy, area under the ROC curve and calibration error.
+    """
+    from sodgp.cli.predictions import observed
     from sodgp.cli.scores import as_dictionary, print_scores
     from sodgp.evaluation.scores import evaluate as run
 
     estimator = _loaded(model, threads)
     X, y, names = known_targets(estimator, data, target or [], Reading(separator, decimal, encoding))
-    found = run(estimator, X, y.to_numpy(dtype="float64"), targets=names)
+    found = run(estimator, X, observed(estimator, y), targets=names)
     if as_json:
-        _print_json({"model": str(model), "data": str(data), **as_dictionary(found, bootstrap)})
+        print_json({"model": str(model), "data": str(data), **as_dictionary(found, bootstrap)})
     else:
         print_scores(found, bootstrap)
 
@@ -298,6 +318,7 @@ def report(
     With --cv the page rests on new fits with the model's options, each evaluated on the rows it did not see. The page
     opens offline, prints well and fits a phone.
     """
+    from sodgp import DeepGPClassifier
     from sodgp.cli.scores import as_dictionary
     from sodgp.estimator.options.configuration import Configuration
     from sodgp.evaluation.format import counted
@@ -309,6 +330,11 @@ def report(
     estimator = _loaded(model, threads)
     X, y, names = known_targets(estimator, data, target or [], Reading(separator, decimal, encoding))
     about: dict[str, Any] = {"title": title, "model_name": str(model), "data_name": str(data), "random_state": seed}
+    if isinstance(estimator, DeepGPClassifier):
+        raise ConfigurationError(
+            "reports are about numbers and counts, and this model predicts classes: use `sodgp evaluate`, and the"
+            " pictures plot_reliability and plot_confusion of sodgp.plots."
+        )
     observed = y.to_numpy(dtype="float64")
     if cv is None:
         found = held_out(estimator, X, observed, targets=names, **about)
@@ -319,7 +345,7 @@ def report(
     found.write(out)
     if as_json:
         warned = [vars(finding) for finding in found.findings]
-        _print_json({"written_to": str(out), "findings": warned, **as_dictionary(found.evaluation, 1000)})
+        print_json({"written_to": str(out), "findings": warned, **as_dictionary(found.evaluation, 1000)})
         return
     for finding in found.findings:
         say(f"{'Warning' if finding.level == 'bad' else 'Note'}: {finding.text}")
@@ -333,7 +359,7 @@ def info(model: ModelPath, as_json: Json = False) -> None:
 
     about = describe(_loaded(model))
     if as_json:
-        _print_json(about)
+        print_json(about)
     else:
         print_summary(about)
 
@@ -352,42 +378,17 @@ def demo(
     run(out, seed)
 
 
-def _loaded(path: Path, threads: int | None = None) -> DeepGPRegressor:
-    from sodgp import DeepGPRegressor
+def _loaded(path: Path, threads: int | None = None) -> DeepGPRegressor | DeepGPClassifier:
+    from sodgp.estimator.files.records import load_any
 
-    model = DeepGPRegressor.load(path)
+    model = load_any(path)
     return model.set_params(n_threads=threads or model.n_threads)
 
 
-def _predictions(estimator: DeepGPRegressor, X: pd.DataFrame, wanted: list[float]) -> pd.DataFrame:
-    """A frame with mean, std and quantiles of every target, in chunks: memory stays bounded."""
-    import numpy as np
-    import pandas as pd
-
-    from sodgp.estimator.columns import EncodedRows, rows_of
-    from sodgp.estimator.describe import target_names
-
-    parts, rows = [], EncodedRows(rows_of(estimator, X))
-    for start in range(0, len(X), _CHUNK_ROWS):
-        dist = estimator.predict_distribution(rows[start : start + _CHUNK_ROWS])
-        columns = [dist.mean, dist.std, *(dist.quantile(wanted) if wanted else [])]
-        parts.append(np.stack([values.reshape(len(dist), -1) for values in columns], axis=-1))
-    table = np.concatenate(parts)
-    names = ["mean", "std", *(f"q{level}" for level in wanted)]
-    header = [f"{target}_{name}" for target in target_names(estimator) for name in names]
-    return pd.DataFrame(table.reshape(len(table), -1), columns=header)
-
-
-def _early_stopping(model: DeepGPRegressor, patience: int | None) -> list[EarlyStopping]:
+def _early_stopping(model: DeepGPRegressor | DeepGPClassifier, patience: int | None) -> list[EarlyStopping]:
     from sodgp.training.callbacks import EarlyStopping
 
     if patience is None:
         return []
     monitor = "bound" if model.validation_fraction is None else "validation"
     return [EarlyStopping(monitor, patience=patience)]
-
-
-def _print_json(content: dict[str, Any]) -> None:
-    # JSON can escape what the stream cannot hold.
-    is_unicode = (sys.stdout.encoding or "").lower().startswith("utf")
-    typer.echo(json.dumps(content, indent=2, allow_nan=False, ensure_ascii=not is_unicode))

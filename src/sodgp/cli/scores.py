@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from sodgp.evaluation.format import LABELS, counted, interval, number
+from sodgp.evaluation.classes import ClassEvaluation
+from sodgp.evaluation.format import CLASS_LABELS, LABELS, counted, interval, number
 from sodgp.evaluation.scores import Evaluation, Score
 
 
-def as_dictionary(evaluation: Evaluation, n_bootstrap: int) -> dict[str, Any]:
+def as_dictionary(evaluation: Evaluation | ClassEvaluation, n_bootstrap: int) -> dict[str, Any]:
     """Rows and scores of every target: value, low and high, which are None where there is no interval."""
     targets: dict[str, Any] = {}
     for index, name in enumerate(evaluation.targets):
@@ -24,7 +25,7 @@ def _plain(score: Score, *ends: str) -> dict[str, float | None]:
     return {name: value if math.isfinite(value) else None for name, value in numbers.items()}
 
 
-def print_scores(evaluation: Evaluation, n_bootstrap: int) -> None:
+def print_scores(evaluation: Evaluation | ClassEvaluation, n_bootstrap: int) -> None:
     """A table for each target, on stdout."""
     from rich.console import Console
     from rich.table import Table
@@ -39,7 +40,7 @@ def print_scores(evaluation: Evaluation, n_bootstrap: int) -> None:
             table.add_column("95 % interval", justify="right")
         table.add_column("")
         for key, score in evaluation.scores(index, n_bootstrap=n_bootstrap).items():
-            label, _, note = LABELS[key]
+            label, _, note = (LABELS | CLASS_LABELS)[key]
             ends = [interval(key, score)] if n_bootstrap else []
             table.add_row(label, number(key, score.value), *ends, note)
         console.print(table)

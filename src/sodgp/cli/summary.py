@@ -1,14 +1,16 @@
-"""What a model is, for people: the lines of ``sodgp info`` and ``sodgp fit``."""
+"""What a model is, on stdout: for people and for programs."""
 
 from __future__ import annotations
 
+import json
+import sys
 from typing import Any
 
 import typer
 
 
 def print_summary(about: dict[str, Any]) -> None:
-    """What `sodgp.estimator.describe.describe` says."""
+    """What `sodgp.estimator.describe.describe` says, in lines."""
     count = len(about["inputs"])
     shown = ", ".join(about["inputs"][:8]) + (" ..." if count > 8 else "")
     layers = f"{about['n_layers']} layer{'s' * (about['n_layers'] > 1)}"
@@ -21,22 +23,35 @@ def print_summary(about: dict[str, Any]) -> None:
     for number, text in enumerate([*([f"numbers: {plain}"] if plain else []), *others] if others else []):
         line("" if number else "columns", text)
     line("targets", ", ".join(about["targets"]))
+    if about["classes"] is not None:
+        names = ", ".join(map(str, about["classes"][:8])) + (" ..." if len(about["classes"]) > 8 else "")
+        line("classes", f"{len(about['classes'])} ({names})")
     line("rows", f"{about['rows']:,}, {about['subset_rows']} in the subset")
     line("objective", about["objective"])
     has_members = about["members"] > 1
     line("parameters", f"{about['parameters']:,}" + (f" of {about['members']} members" if has_members else ""))
     if has_members:
-        line("members", f"{about['members']}, each shrunk to {about['member_spread']:.3g} of its spread")
+        shrunk = "" if about["member_spread"] == 1.0 else f", each shrunk to {about['member_spread']:.3g} of its spread"
+        line("members", f"{about['members']}{shrunk}")
     if about["bound"] is not None:
         label = "bound" if about["objective"] == "bound" else "value"
         whose = ", the first member" if has_members else ""
         line(label, f"{about['bound']:.2f} nats after {about['iterations']} steps ({about['stopped']}{whose})")
     line("safeguards", about["safeguards"])
     typical = "typical " if about["likelihood"] == "heteroscedastic" else ""
-    line("noise std", typical + ", ".join(f"{name} {value:.4g}" for name, value in about["noise_std"].items()))
-    line("outliers", f"{about['outlier_probability']:.3g} of the probability of a prediction")
+    if about["noise_std"]:
+        line("noise std", typical + ", ".join(f"{name} {value:.4g}" for name, value in about["noise_std"].items()))
+    if about["task"] == "regression":
+        line("outliers", f"{about['outlier_probability']:.3g} of the probability of a prediction")
+
+
+def print_json(content: dict[str, Any]) -> None:
+    """A dictionary as JSON."""
+    # JSON can escape what the stream cannot hold.
+    is_unicode = (sys.stdout.encoding or "").lower().startswith("utf")
+    typer.echo(json.dumps(content, indent=2, allow_nan=False, ensure_ascii=not is_unicode))
 
 
 def line(name: str, value: str) -> None:
-    """A name and its value."""
+    """One line of a summary."""
     typer.echo(f"{name:<11} {value}")

@@ -14,7 +14,7 @@ from sodgp.system.progress import say
 if TYPE_CHECKING:
     import pandas as pd
 
-    from sodgp import DeepGPRegressor
+    from sodgp.estimator.base import DeepGPEstimator
 
 TEXT = (".csv", ".csv.gz", ".tsv", ".tsv.gz")
 PARQUET = (".parquet", ".pq")
@@ -27,32 +27,32 @@ _THOUSANDS = r"\s*[+-]?\d{1,3}(,\d{3})+(\.\d*)?\s*"
 def training_data(
     path: Path, targets: list[str], drop: list[str] | None = None, reading: Reading | None = None
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Inputs and targets of a table as frames; the columns of `drop` are in neither, nor are rows without a target."""
+    """Inputs and targets of a table as frames, as they are in the file; the columns of `drop` are in neither."""
     from sodgp.tables.files import split_target
 
-    reading = reading or Reading()
-    frame = reading.table(path)
+    frame = (reading or Reading()).table(path)
     if drop:
         both = [repr(name) for name in targets if name in drop]
         if both:
             raise ConfigurationError(f"{', '.join(both)} cannot be the target and be dropped; choose one of the two.")
         frame, _ = split_target(frame, list(dict.fromkeys(drop)))
-    X, y = split_target(frame, targets)
-    return with_targets(X, y, path, reading)
+    return split_target(frame, targets)
 
 
 def known_targets(
-    model: DeepGPRegressor, path: Path, targets: list[str], reading: Reading | None = None
+    model: DeepGPEstimator, path: Path, targets: list[str], reading: Reading | None = None
 ) -> tuple[pd.DataFrame, pd.DataFrame, list[str]]:
     """Inputs of a model, targets to compare it with, and their names; without `targets` those that the model knows."""
+    from sodgp.estimator.describe import TASKS
     from sodgp.tables.files import split_target
 
     fitted = [str(name) for name in getattr(model, "target_names_", [])]
     names = targets or fitted
     if not names:
         raise ConfigurationError("the model does not know its target's name; say it with --target.")
-    if len(names) != model.model_.n_outputs:
-        raise ConfigurationError(f"the model has {model.model_.n_outputs} targets; --target names {len(names)}.")
+    count = model.fitted_.columns.n_targets
+    if len(names) != count:
+        raise ConfigurationError(f"the model has {count} target{'s' * (count > 1)}; --target names {len(names)}.")
     inputs = [repr(name) for name in names if name in getattr(model, "feature_names_in_", ())]
     if inputs:
         s = "s" * (len(inputs) > 1)
@@ -64,33 +64,50 @@ def known_targets(
     frame = reading.table(path)
     _, y = split_target(frame, names)
     X = model_inputs(model, frame.drop(columns=names), path, quiet=set(fitted))
-    return *with_targets(X, y, path, reading), names
+    X, y = with_targets(X, y, path, reading, TASKS[model.likelihood_.targets])
+    return X, y, names
 
 
-def with_targets(X: pd.DataFrame, y: pd.DataFrame, path: Path, reading: Reading) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """The rows that have every target, and these as numbers; how many have none is said."""
+def with_targets(
+    X: pd.DataFrame, y: pd.DataFrame, path: Path, reading: Reading, task: str
+) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """The rows that have every target, and these as numbers or labels; how many have none is said.
+
+    Raises
+    ------
+    InputError
+        No row has a target, or a target of numbers has cells that are none.
+    ConfigurationError
+        Labels are in several columns.
+    """
     import numpy as np
     import pandas as pd
 
     from sodgp.tables.frames import cells_of
-    from sodgp.tables.targets import target_of
+    from sodgp.tables.targets import labelled, target_of
 
-    try:
-        values = {each.name: target_of(each, reading.missing) for each in cells_of(y)}
-    except InputError as error:
-        raise InputError(f"{path}: {error}") from error
-    known = np.asarray(np.isfinite(np.stack(list(values.values()), axis=1)).all(1))
+    names = ", ".join(map(repr, y.columns))
+    if task == "classification":
+        if y.shape[1] > 1:
+            raise ConfigurationError(f"a classification has one target, and --target names {y.shape[1]}.")
+        known, found = labelled(cells_of(y)[0], reading.missing), y
+    else:
+        try:
+            values = {each.name: target_of(each, reading.missing) for each in cells_of(y)}
+        except InputError as error:
+            raise InputError(f"{path}: {error}") from error
+        numbers = np.stack(list(values.values()), axis=1)
+        known, found = np.asarray(np.isfinite(numbers).all(axis=1)), pd.DataFrame(values)
     lost = int((~known).sum())
     if lost == len(known):
-        raise InputError(f"{path}: no row has a target; every cell of {', '.join(map(repr, values))} is missing.")
+        raise InputError(f"{path}: no row has a target; every cell of {names} is missing.")
     if lost:
         say(f"Note: {path}: {lost:,} row{'s' * (lost > 1)} without a target {'are' if lost > 1 else 'is'} left out.")
-    numbers = pd.DataFrame({name: found[known] for name, found in values.items()})
-    return X[known].reset_index(drop=True), numbers
+    return X[known].reset_index(drop=True), found[known].reset_index(drop=True)
 
 
 def model_inputs(
-    estimator: DeepGPRegressor, frame: pd.DataFrame, path: Path, *, quiet: set[str] | None = None
+    estimator: DeepGPEstimator, frame: pd.DataFrame, path: Path, *, quiet: set[str] | None = None
 ) -> pd.DataFrame:
     """The columns of the fit in their order; others are named on stderr, except for `quiet` ones."""
     encoder = estimator.fitted_.columns.encoder
@@ -119,7 +136,7 @@ def model_inputs(
 
 
 def with_columns(
-    estimator: DeepGPRegressor, frame: pd.DataFrame, found: pd.DataFrame, keep: list[str] | None, *, is_json: bool
+    estimator: DeepGPEstimator, frame: pd.DataFrame, found: pd.DataFrame, keep: list[str] | None, *, is_json: bool
 ) -> pd.DataFrame:
     """Predictions with columns of the table in front: those of `keep`, of the fit's --keep, or all."""
     import pandas as pd
@@ -154,7 +171,7 @@ def refuse_unusable(frame: pd.DataFrame, path: Path, advice: str = "Encode such 
     """InputError that names cells which are no numbers, or columns and first row with missing or infinite values."""
     import numpy as np
 
-    bad = {name: found for name in frame.columns if (found := _no_numbers(frame[name])) is not None}
+    bad = {name: found for name in frame.columns if (found := no_numbers(frame[name])) is not None}
     if bad:
         raise InputError(f"{path}: {_complaint(frame, bad, advice)}")
     good = np.isfinite(frame.to_numpy(dtype=np.float64, na_value=np.nan))
@@ -170,8 +187,8 @@ def refuse_unusable(frame: pd.DataFrame, path: Path, advice: str = "Encode such 
 def _complaint(frame: pd.DataFrame, bad: dict[str, pd.Series], advice: str) -> str:
     """What is wrong with some columns, given their cells that are no numbers, and what to do about it."""
     strays = [name for name, found in bad.items() if len(found) and 2 * len(found) < frame[name].count()]
-    thousands = [name for name, found in bad.items() if _most_match(found, _THOUSANDS)]
-    commas = [name for name, found in bad.items() if name not in thousands and _most_match(found, _DECIMAL_COMMA)]
+    thousands = [name for name, found in bad.items() if most_match(found, _THOUSANDS)]
+    commas = [name for name, found in bad.items() if name not in thousands and most_match(found, _DECIMAL_COMMA)]
     quoted = [name for name, found in bad.items() if not len(found)]
     text = [name for name in bad if name not in (*strays, *thousands, *commas, *quoted)]
     said, advices = [], [advice] if text else []
@@ -193,7 +210,7 @@ def _complaint(frame: pd.DataFrame, bad: dict[str, pd.Series], advice: str) -> s
     return f"{'; '.join(said)}. {' '.join(advices)}"
 
 
-def _no_numbers(column: pd.Series) -> pd.Series | None:
+def no_numbers(column: pd.Series) -> pd.Series | None:
     """The cells of a column that are no numbers and no gaps: none of numbers stored as text; None where all is well."""
     import pandas as pd
 
@@ -207,7 +224,8 @@ def _no_numbers(column: pd.Series) -> pd.Series | None:
     return known[pd.to_numeric(known, errors="coerce").isna()]
 
 
-def _most_match(cells: pd.Series, pattern: str) -> bool:
+def most_match(cells: pd.Series, pattern: str) -> bool:
+    """Whether more than half of the cells match as text."""
     return bool(2 * cells.astype(str).str.fullmatch(pattern).sum() > len(cells))
 
 

@@ -17,7 +17,7 @@ from sodgp.training.checkpoint.folder import CheckpointFolder
 from sodgp.training.checkpoint.journal import Plan
 
 if TYPE_CHECKING:
-    from sodgp.estimator.regressor import DeepGPRegressor
+    from sodgp.estimator.base import DeepGPEstimator
 
 __all__ = ["plans_for", "seeds_of"]
 
@@ -40,7 +40,7 @@ _FREE: Final = OF_PREDICTION_ONLY | {
 _OF_HELD_OUT_ROWS: Final = frozenset({"n_predict_samples"})
 
 
-def plans_for(estimator: DeepGPRegressor, checkpoint: Checkpoint, count: int, *, resume: bool) -> list[Plan]:
+def plans_for(estimator: DeepGPEstimator, checkpoint: Checkpoint, count: int, *, resume: bool) -> list[Plan]:
     """The plans of a fit's checkpoints: one for each of its programs, in folders of their own where there are many.
 
     With `resume` each continues from the newest checkpoint that is whole; where there is none it begins, with a warning

@@ -15,10 +15,10 @@ from sodgp.tables.encoder import TableEncoder
 from sodgp.tables.frames import is_frame, is_plain
 
 if TYPE_CHECKING:
+    from sodgp.estimator.base import DeepGPEstimator
     from sodgp.estimator.fitted import Fitted
-    from sodgp.estimator.regressor import DeepGPRegressor
 
-__all__ = ["ColumnsOption", "EncodedRows", "checked_columns", "encoder_for", "rows_of"]
+__all__ = ["ColumnsOption", "EncodedRows", "checked_columns", "encoder_for", "in_parts", "rows_of"]
 
 ColumnsOption: TypeAlias = str | Mapping[str, str | Sequence[str]] | TableEncoder
 AUTO, NUMERIC = "auto", "numeric"
@@ -82,7 +82,7 @@ def encoder_for(columns: ColumnsOption, X: Any, previous: Fitted | None = None) 
     return (encoder or TableEncoder()).fit(X)
 
 
-def rows_of(estimator: DeepGPRegressor, X: Any) -> FloatArray:
+def rows_of(estimator: DeepGPEstimator, X: Any) -> FloatArray:
     """Rows of a fitted estimator's inputs, [N, D], checked, and encoded where it was fitted to a table."""
     if isinstance(X, EncodedRows):
         return X.values
@@ -93,3 +93,12 @@ def rows_of(estimator: DeepGPRegressor, X: Any) -> FloatArray:
     if not len(values):
         raise InputError("X has no rows: at least one is needed.")
     return np.ascontiguousarray(values)
+
+
+def in_parts(estimator: DeepGPEstimator, X: Any) -> Any:
+    """Rows in a form of which slices can be predicted; a table is encoded once for all of them."""
+    if estimator.fitted_.columns.encoder is not None:
+        return EncodedRows(rows_of(estimator, X))
+    if isinstance(X, EncodedRows):
+        return X
+    return X.iloc if hasattr(X, "iloc") else np.asarray(without_tensors(X))

@@ -8,18 +8,21 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
+from sodgp.estimator.base import DeepGPEstimator
 from sodgp.estimator.files.record_fields import encode_parameters
 from sodgp.estimator.options.fields import LIKELIHOODS, METHODS, likelihood_of, method_of
 from sodgp.estimator.options.nested import copy_of
-from sodgp.estimator.regressor import DeepGPRegressor
 from sodgp.selectors import SELECTORS
 from sodgp.system.validation import FloatArray
 
 # Kinds of columns whose first number is one to draw an axis for.
 _MEASURED = ("number", "date", "ordered category")
 
+# What y is, in likelihoods' words, and what a fit to it is called.
+TASKS = {"numbers": "regression", "counts": "counts", "classes": "classification"}
 
-def feature_names(model: DeepGPRegressor) -> list[str]:
+
+def feature_names(model: DeepGPEstimator) -> list[str]:
     """Names of the model's inputs, which of a table are those it became; ``x0``, ``x1``, ... without names."""
     encoder = model.fitted_.columns.encoder
     if encoder is not None:
@@ -28,19 +31,19 @@ def feature_names(model: DeepGPRegressor) -> list[str]:
     return [f"x{i}" for i in range(model.n_features_in_)] if names is None else [str(name) for name in names]
 
 
-def input_names(model: DeepGPRegressor) -> list[str]:
+def input_names(model: DeepGPEstimator) -> list[str]:
     """Names of the columns that are inputs."""
     encoder = model.fitted_.columns.encoder
     return feature_names(model) if encoder is None else [column.name for column in encoder.used_]
 
 
-def input_groups(model: DeepGPRegressor) -> NDArray[np.int64]:
+def input_groups(model: DeepGPEstimator) -> NDArray[np.int64]:
     """For each of the model's inputs, [D], the place of its column in `input_names`."""
     encoder = model.fitted_.columns.encoder
     return np.arange(model.n_features_in_) if encoder is None else encoder.groups_
 
 
-def numbers_first(model: DeepGPRegressor, strength: FloatArray) -> NDArray[np.int64]:
+def numbers_first(model: DeepGPEstimator, strength: FloatArray) -> NDArray[np.int64]:
     """The model's inputs [D], strongest first: those that are numbers or dates before the levels of categories."""
     encoder = model.fitted_.columns.encoder
     if encoder is None:
@@ -49,48 +52,61 @@ def numbers_first(model: DeepGPRegressor, strength: FloatArray) -> NDArray[np.in
     return np.lexsort((-strength, ~np.array(is_number)))
 
 
-def n_inputs(model: DeepGPRegressor) -> int:
+def n_inputs(model: DeepGPEstimator) -> int:
     """Inputs of the model, D."""
     return len(input_groups(model))
 
 
-def target_names(model: DeepGPRegressor) -> list[str]:
+def target_names(model: DeepGPEstimator) -> list[str]:
     """Names of the targets; ``y``, or ``y0``, ``y1``, ..., where the model was fitted without names."""
     names = getattr(model, "target_names_", None)
     if names is not None:
         return [str(name) for name in names]
-    count = model.model_.n_outputs
+    count = model.fitted_.columns.n_targets
     return ["y"] if count == 1 else [f"y{i}" for i in range(count)]
 
 
-def models_of(model: DeepGPRegressor) -> list[DeepGPRegressor]:
+def models_of(model: DeepGPEstimator) -> list[DeepGPEstimator]:
     """The members of a fitted estimator, or the one model that it is."""
     return getattr(model, "members_", [model])
 
 
-def noise_std(model: DeepGPRegressor) -> list[float]:
+def noise_std(model: DeepGPEstimator) -> list[float]:
     """Standard deviation of the observation noise of every target, in original units; a typical one where it varies.
 
-    With heavy tails, that of the mixture of all levels; with members, of their mixture.
+    With heavy tails, that of the mixture of all levels; with members, of their mixture. Empty where y has no noise
+    variance, such as counts and classes.
     """
-    likelihoods = [one.model.likelihood for one in model.fitted_.models]
-    variances = [likelihood.mean_noise_variance.detach().flatten().cpu().numpy() for likelihood in likelihoods]
+    if model.fitted_.columns.classes is not None:
+        return []
+    found = [one.model.likelihood.mean_noise_variance for one in model.fitted_.models]
+    variances = [variance.detach().flatten().cpu().numpy() for variance in found if variance is not None]
+    if not variances:
+        return []
     roots = np.sqrt(np.mean(variances, axis=0)) * model.fitted_.y_scaler.scale_
     return [float(root) for root in roots]
 
 
-def n_training_rows(model: DeepGPRegressor) -> int:
+def n_training_rows(model: DeepGPEstimator) -> int:
     """Rows that the model was fitted to."""
     return model.fitted_.n_rows
 
 
-def describe(model: DeepGPRegressor) -> dict[str, Any]:
+def member_spread(model: DeepGPEstimator) -> float:
+    """The factor by which members' deviations from their means are shrunk in their mixture."""
+    # Counts and class probabilities have no spread around their mean that could be scaled.
+    has_units = model.fitted_.likelihood.targets == "numbers"
+    return method_of(model.inference).usual_spread(model.n_members_) if has_units else 1.0
+
+
+def describe(model: DeepGPEstimator) -> dict[str, Any]:
     """A fitted model as a dictionary that JSON can hold.
 
     Returns
     -------
     dict
-        ``method``, ``likelihood``, ``n_layers``, ``widths`` (outputs of every layer), ``kernel``, ``inputs``,
+        ``task`` (``"regression"``, ``"counts"`` or ``"classification"``), ``classes`` (their labels, or
+        None), ``method``, ``likelihood``, ``n_layers``, ``widths`` (outputs of every layer), ``kernel``, ``inputs``,
         ``columns`` (what became of each, where they are of a table), ``targets``, ``rows``, ``subset_rows`` (inducing
         points of a layer), ``separate_kernels`` (of the first layer's outputs), ``outlier_probability`` (of
         predictions), ``members``, ``member_spread`` (factor by which they are shrunk in the mixture), ``parameters``
@@ -101,6 +117,7 @@ def describe(model: DeepGPRegressor) -> dict[str, Any]:
 
     Examples
     --------
+    >>> from sodgp import DeepGPRegressor
     >>> X = np.linspace(-1, 1, 20)[:, None]
     >>> model = DeepGPRegressor(max_iter=2, random_state=0).fit(X, X[:, 0])
     >>> about = describe(model)
@@ -115,12 +132,15 @@ def describe(model: DeepGPRegressor) -> dict[str, Any]:
     for name, found, known in (
         ("subset", model.subset, SELECTORS),
         ("inference", method_of(model.inference), METHODS),
-        ("likelihood", likelihood_of(model.likelihood), LIKELIHOODS),
+        ("likelihood", likelihood_of(model.likelihood) or "", LIKELIHOODS),
     ):
         if not isinstance(found, str) and type(found) not in known.values():
             changes[name] = repr(found)
     named = copy_of(model, **changes)
+    classes = model.fitted_.columns.classes
     return {
+        "task": TASKS[model.likelihood_.targets],
+        "classes": None if classes is None else classes.tolist(),
         "method": model.inference_.name,
         "likelihood": model.likelihood_.name,
         "n_layers": len(layers),
@@ -134,7 +154,7 @@ def describe(model: DeepGPRegressor) -> dict[str, Any]:
         "separate_kernels": model.model_.has_separate_kernels,
         "outlier_probability": model.outlier_probability_,
         "members": model.n_members_,
-        "member_spread": method_of(model.inference).usual_spread(model.n_members_),
+        "member_spread": member_spread(model),
         "parameters": model.n_parameters_,
         "objective": model.objective_,
         "bound": history.bound[-1] if history.bound else None,
@@ -145,12 +165,12 @@ def describe(model: DeepGPRegressor) -> dict[str, Any]:
         "bad_gradients": history.bad_gradients,
         "safeguards": _safeguards(model),
         "seconds": history.seconds[-1] if history.seconds else None,
-        "noise_std": dict(zip(target_names(model), noise_std(model), strict=True)),
+        "noise_std": dict(zip(target_names(model), noise_std(model), strict=False)),
         "options": encode_parameters(named),
     }
 
 
-def _safeguards(model: DeepGPRegressor) -> str:
+def _safeguards(model: DeepGPEstimator) -> str:
     """Which numerical safeguards acted; where float32 needed them, that float64 may not."""
     said = model.history_.safeguards()
     return f"{said}; dtype='float64' may need none" if model.dtype == "float32" and said != "none needed" else said

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import numpy as np
 
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from sodgp.inference.diagnostics import SamplerDiagnostics
     from sodgp.likelihoods.contract import LikelihoodOptions
     from sodgp.model.deep_gp import DeepGP
+    from sodgp.predictive.contract import Units
     from sodgp.tables.encoder import TableEncoder
     from sodgp.training.history import History
 
@@ -26,9 +27,21 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Columns:
-    """Numbers of the columns of X and y, and their names where they have some; whether y was [N] and not [N, 1].
+    """Columns of X and y.
 
-    With `encoder` X is a table, which it turns into the model's inputs.
+    Attributes
+    ----------
+    n_inputs, n_targets : int
+    y_is_vector : bool
+        Whether y was [N] and not [N, 1].
+    inputs, targets : ndarray of str, optional
+        Names of the columns, where they have some.
+    classes : ndarray of shape [K], optional
+        Labels in ascending order, where y was one of K classes.
+    class_rows : ndarray of shape [K], optional
+        Rows of every class.
+    encoder : TableEncoder, optional
+        Where X is a table: what turns it into the model's inputs.
     """
 
     n_inputs: int
@@ -36,6 +49,8 @@ class Columns:
     y_is_vector: bool
     inputs: NDArray[np.object_] | None = None
     targets: NDArray[np.object_] | None = None
+    classes: NDArray[Any] | None = None
+    class_rows: NDArray[np.int64] | None = None
     encoder: TableEncoder | None = None
 
 
@@ -102,6 +117,14 @@ class Fitted:
     def n_parameters(self) -> int:
         """Trained numbers of all models."""
         return sum(each.model.n_parameters for each in self.models)
+
+    @property
+    def units(self) -> Units:
+        """Original units of predictions."""
+        from sodgp.predictive.contract import Units  # with PyTorch
+
+        columns = self.columns
+        return Units(self.y_scaler.scale_, self.y_scaler.mean_, columns.y_is_vector, columns.classes)
 
     def subset_on_device(self) -> tuple[Tensor, Tensor]:
         """Inputs and labels of the subset, where the model is."""

@@ -30,23 +30,23 @@ from sodgp.system.running import cpu_threads, gradients
 from sodgp.training.run import FitResult, fit
 
 if TYPE_CHECKING:
-    from sodgp.estimator.regressor import DeepGPRegressor
+    from sodgp.estimator.base import DeepGPEstimator
 
 __all__ = ["fit_replicates"]
 
 
 def fit_replicates(
-    estimators: Sequence[DeepGPRegressor],
+    estimators: Sequence[DeepGPEstimator],
     data: Sequence[tuple[Any, ...]],
     *,
     capture: bool = True,
     resume: bool = False,
-) -> list[DeepGPRegressor]:
+) -> list[DeepGPEstimator]:
     """Fit every estimator to its data, all in one program; a single one is an ordinary fit.
 
     Parameters
     ----------
-    estimators : sequence of DeepGPRegressor
+    estimators : sequence of DeepGPRegressor or DeepGPClassifier
         Equal in all options but `random_state` and, where the subset stays, `subset`.
     data : sequence of (X, y) or (X, y, noise_variance)
         Arguments of `fit`, for each estimator, with equal numbers of rows and columns.
@@ -57,7 +57,7 @@ def fit_replicates(
 
     Returns
     -------
-    list of DeepGPRegressor
+    list of estimators
         The same estimators, fitted; each has the result that it would have had alone, to rounding.
 
     Raises
@@ -89,7 +89,13 @@ def fit_replicates(
         with gradients():
             for estimator, config, seeds, values in zip(estimators, configs, seeds_of_each, data, strict=True):
                 previous = _previous(estimator) if config.warm_start else None
-                checked = checked_data(type(estimator).__name__, *values, columns=estimator.columns, previous=previous)
+                checked = checked_data(
+                    type(estimator).__name__,
+                    *values,
+                    as_classes="classes" in estimator.takes,
+                    columns=estimator.columns,
+                    previous=previous,
+                )
                 for seed in seeds:
                     model = prepare(config, checked, seed=seed, previous=previous, plan=plan)
                     prepared.append(model)
@@ -123,7 +129,7 @@ def fit_replicates(
 
 
 def _configurations(
-    estimators: Sequence[DeepGPRegressor], knows_noise: Sequence[bool], *, resume: bool
+    estimators: Sequence[DeepGPEstimator], knows_noise: Sequence[bool], *, resume: bool
 ) -> list[Configuration]:
     """The checked options of every estimator, once they are known to be equal where they must be."""
     if not estimators or len(estimators) != len(knows_noise):
@@ -152,7 +158,7 @@ def _configurations(
     return configs
 
 
-def _previous(estimator: DeepGPRegressor) -> Fitted | None:
+def _previous(estimator: DeepGPEstimator) -> Fitted | None:
     """The fit that a warm start continues; of many members the first, with a warning."""
     previous = getattr(estimator, "fitted_", None)
     if previous is not None and previous.members:

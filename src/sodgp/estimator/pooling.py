@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Sequence
 import numpy as np
 
 from sodgp.errors import NumericalError
-from sodgp.predictive.mixture import GaussianMixture
+from sodgp.predictive.contract import Predictive
 from sodgp.system.validation import FloatArray
 
 __all__ = ["pooled_covariance", "pooled_draws", "pooled_mean", "pooled_mixture", "pooled_std"]
@@ -68,16 +68,18 @@ def pooled_covariance(
         return _finite(means.mean(0), spread**2 * covariances.mean(0) + between)
 
 
-def pooled_mixture(mixtures: Iterable[GaussianMixture], spread: float = 1.0) -> GaussianMixture:
+def pooled_mixture(mixtures: Iterable[Predictive], spread: float = 1.0) -> Predictive:
     """All components of all members.
 
     Examples
     --------
+    >>> from sodgp.predictive.mixture import GaussianMixture
     >>> one = GaussianMixture(np.zeros((2, 3)), np.ones((2, 3)))
     >>> pooled_mixture([one, one])
     GaussianMixture(n_components=4, n_rows=3, n_outputs=1)
     """
-    pooled = GaussianMixture.pool([mixture.around_mean(spread) for mixture in mixtures])
+    members = [mixture.around_mean(spread) for mixture in mixtures]
+    pooled = type(members[0]).pool(members)
     _finite(pooled.mean, pooled.variance)
     return pooled
 

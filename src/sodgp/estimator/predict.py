@@ -24,6 +24,7 @@ from sodgp.estimator.options.fields import method_of
 from sodgp.estimator.pooling import pooled_covariance, pooled_draws, pooled_mean, pooled_mixture, pooled_std
 from sodgp.inference.contract import Predictor
 from sodgp.linalg.draws import FreshDraws, SharedDraws
+from sodgp.predictive.contract import Predictive
 from sodgp.predictive.mixture import GaussianMixture
 from sodgp.predictive.outliers import OUTLIER_SCALE, widening
 from sodgp.system import memory
@@ -31,7 +32,7 @@ from sodgp.system.running import cpu_threads
 from sodgp.system.validation import FloatArray, check_integer, seed_from
 
 if TYPE_CHECKING:
-    from sodgp.estimator.regressor import DeepGPRegressor
+    from sodgp.estimator.base import DeepGPEstimator
 
 __all__ = [
     "PredictionOptions",
@@ -61,41 +62,48 @@ class PredictionOptions:
     spread: float = 1.0
 
 
-def asked(estimator: DeepGPRegressor, X: Any) -> tuple[FloatArray, PredictionOptions]:
+def asked(estimator: DeepGPEstimator, X: Any) -> tuple[FloatArray, PredictionOptions]:
     """Rows to predict at, checked, and the present options of predictions."""
     check_is_fitted(estimator)
+    has_units = estimator.fitted_.likelihood.targets == "numbers"
     options = PredictionOptions(
         n_samples=check_integer("n_predict_samples", estimator.n_predict_samples, minimum=1),
         outlier_probability=estimator.outlier_probability_,
         n_threads=estimator.n_threads,
-        spread=method_of(estimator.inference).usual_spread(estimator.n_members_),
+        # Counts and class probabilities have no spread around their mean that could be scaled.
+        spread=method_of(estimator.inference).usual_spread(estimator.n_members_) if has_units else 1.0,
     )
     return rows_of(estimator, X), options
 
 
 def predict_mean(fitted: Fitted, X: FloatArray, options: PredictionOptions) -> FloatArray:
-    """Means of y at rows X [N, D], [N] or [N, P]; only they are computed, and only they have to be finite."""
+    """Means of y at rows X [N, D], [N] or [N, P]; of labels their probabilities [N, K].
+
+    Where y has the mean of f only means are computed, and only they have to be finite.
+    """
     if fitted.members:
         return pooled_mean([predict_mean(each, X, options) for each in fitted.members])
-    return np.concatenate([d.mean for d in _mixtures(fitted, X, options, latent=False, only_mean=True)])
+    only_mean = fitted.likelihood.targets == "numbers"
+    return np.concatenate([d.mean for d in _distributions(fitted, X, options, latent=False, only_mean=only_mean)])
 
 
 def predict_std(fitted: Fitted, X: FloatArray, options: PredictionOptions) -> tuple[FloatArray, FloatArray]:
     """Means and standard deviations of y, [N] or [N, P]."""
     if fitted.members:
         return pooled_std([predict_std(each, X, options) for each in fitted.members], options.spread)
-    parts = [(d.mean, d.std) for d in _mixtures(fitted, X, options, latent=False)]
+    parts = [(d.mean, d.std) for d in _distributions(fitted, X, options, latent=False)]
     mean, std = (np.concatenate(values) for values in zip(*parts, strict=True))
     return mean, std
 
 
-def predict_distribution(fitted: Fitted, X: FloatArray, options: PredictionOptions, *, latent: bool) -> GaussianMixture:
-    """The distribution of y, or with `latent` of f."""
+def predict_distribution(fitted: Fitted, X: FloatArray, options: PredictionOptions, *, latent: bool) -> Predictive:
+    """The distribution of y, or with `latent` of f, which is a `GaussianMixture`."""
     check_room(fitted, len(X), options, latent=latent)
     if fitted.members:
         each = (predict_distribution(member, X, options, latent=latent) for member in fitted.members)
         return pooled_mixture(each, options.spread)
-    return GaussianMixture.concatenate(list(_mixtures(fitted, X, options, latent=latent)))
+    parts = list(_distributions(fitted, X, options, latent=latent))
+    return type(parts[0]).concatenate(parts)
 
 
 def predict_covariance(fitted: Fitted, X: FloatArray, options: PredictionOptions) -> tuple[FloatArray, FloatArray]:
@@ -173,9 +181,9 @@ def scaled_rows(fitted: Fitted, X: FloatArray) -> Tensor:
     return rows
 
 
-def _mixtures(
+def _distributions(
     fitted: Fitted, X: FloatArray, options: PredictionOptions, *, latent: bool, only_mean: bool = False
-) -> Iterator[GaussianMixture]:
+) -> Iterator[Predictive]:
     """The predictive distribution in chunks of rows: memory stays bounded for any number of rows.
 
     With `only_mean` variances are not computed but set to one: they cost as much as all the rest.
@@ -190,7 +198,7 @@ def _mixtures(
         draws = SharedDraws(fitted.predict_seed, count, dtype=rows.dtype, device=rows.device)
         return fitted.method.predictor(model, X_s, y_s, draws)
 
-    def work(chosen: slice) -> GaussianMixture:
+    def work(chosen: slice) -> Predictive:
         X_p = rows[chosen].unsqueeze(0)
         draws = SharedDraws(fitted.predict_seed, count, dtype=X_p.dtype, device=X_p.device)
         with torch.no_grad(), cpu_threads(options.n_threads):
@@ -199,10 +207,18 @@ def _mixtures(
                 variance = torch.ones_like(mean)
             else:
                 mean, variance = predictor().rows(X_p, draws)
-            if not latent:
-                mean, variance = model.likelihood.at(X_s, X_p, draws)[1].predictive(mean, variance)
-        mean, variance = torch.broadcast_tensors(mean, variance)
-        return _original_units(fitted, mean, variance, 0.0 if latent else options.outlier_probability)
+            if latent:
+                return _gaussian(fitted, mean + model.likelihood.offset, variance, 0.0)
+            given = model.likelihood.at(X_s, X_p, draws)[1]
+            if fitted.likelihood.targets == "numbers":
+                found = given.predictive(mean, variance)
+            else:
+                # Counts and classes have no units, but their f may.
+                scale, shift = (torch.as_tensor(v).to(mean) for v in (fitted.y_scaler.scale_, fitted.y_scaler.mean_))
+                found = given.predictive(mean * scale + shift, variance * scale**2)
+        if isinstance(found, tuple):
+            return _gaussian(fitted, *found, options.outlier_probability)
+        return found.in_units(fitted.units)
 
     return halving(len(rows), chunk, work, rows.device, "a prediction of a single row")
 
@@ -245,6 +261,8 @@ def _joint(
             if drawn is not None:
                 added = model.likelihood.at(X_s, rows.unsqueeze(0), draws)[1].noise_variance(drawn=drawn)
                 covariance = covariance + torch.diag_embed(added.expand(-1, *mean.shape[1:]).mT)
+            else:
+                mean = mean + model.likelihood.offset
         mean, covariance = (v.cpu().double().expand(size, *v.shape[1:]) for v in (mean, covariance))
         return mean, covariance
 
@@ -268,10 +286,12 @@ def _with_outliers(
     return np.where(rng.random(draws.shape) < share, mean + wide * rng.normal(size=draws.shape), draws)
 
 
-def _original_units(fitted: Fitted, mean: Tensor, variance: Tensor, outliers: float) -> GaussianMixture:
+def _gaussian(fitted: Fitted, mean: Tensor, variance: Tensor, outliers: float) -> GaussianMixture:
+    """Gaussian components [T, N, P] of y or f in original units."""
+    mean, variance = torch.broadcast_tensors(mean, variance)
     # Rounding leaves a variance of f at zero where a row sits on the subset and the noise is at its floor.
     variance = variance.double().clamp_min(torch.finfo(torch.float64).tiny ** 0.25)
-    if fitted.columns.y_is_vector:
+    if fitted.columns.y_is_vector and mean.shape[-1] == 1:
         mean, variance = mean[..., 0], variance[..., 0]
     mean, variance = mean.double().cpu(), variance.cpu()
     _check_finite(mean, variance)

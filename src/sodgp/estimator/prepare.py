@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import torch
@@ -19,9 +19,11 @@ from sodgp.estimator.checkpoint_plan import seeds_of
 from sodgp.estimator.columns import ColumnsOption, encoder_for
 from sodgp.estimator.fitted import Columns, Fitted
 from sodgp.estimator.options.configuration import Configuration
+from sodgp.estimator.targets import described_classes, encoded, labels_and_codes
 from sodgp.inference.contract import Inference, Subset, TrainingSet, rest_of
 from sodgp.layers.prior import NOISE_FLOOR
 from sodgp.likelihoods.contract import LikelihoodOptions
+from sodgp.likelihoods.dirichlet import Dirichlet
 from sodgp.likelihoods.known_noise import KnownNoise
 from sodgp.model.architecture import Architecture, linear_weights, zero_weights
 from sodgp.system.validation import FloatArray, check_fit_data, check_noise_variance
@@ -96,19 +98,24 @@ def checked_data(
     y: Any,
     noise_variance: Any = None,
     *,
+    as_classes: bool = False,
     columns: ColumnsOption = "auto",
     previous: Fitted | None = None,
 ) -> Data:
     """X [N, D] and y [N, P] as numbers, with the names of their columns; `name` of the estimator is for messages.
 
-    `columns` is the estimator's option; a fit that continues a `previous` one encodes a table in the same way.
+    With `as_classes` y [N, 1] has the places of the labels in ``columns.classes``. `columns` is the estimator's option;
+    a fit that continues a `previous` one encodes a table in the same way.
     """
     encoder = encoder_for(columns, X, previous)
     if encoder is not None:
         X = encoder.transform(X)
+    classes = None
+    if as_classes:
+        classes, y_codes = labels_and_codes(y)
     # scikit-learn keeps names on an estimator, and a fit that fails must leave the user's own as it was.
     names = type(name, (MultiOutputMixin, RegressorMixin, BaseEstimator), {})()
-    X_raw, y_raw = check_fit_data(names, X, y)
+    X_raw, y_raw = check_fit_data(names, X, y_codes if as_classes else y)
     y_columns = y_raw.reshape(len(y_raw), -1)
     found = Columns(
         n_inputs=X_raw.shape[1] if encoder is None else encoder.n_features_in_,
@@ -116,6 +123,8 @@ def checked_data(
         y_is_vector=y_raw.ndim == 1,
         inputs=getattr(names, "feature_names_in_", None) if encoder is None else encoder.feature_names_in_,
         targets=target_names_in(y),
+        classes=classes,
+        class_rows=None if classes is None else np.bincount(y_codes, minlength=len(classes)),
         encoder=encoder,
     )
     known = None if noise_variance is None else check_noise_variance(noise_variance, y_columns.shape)
@@ -138,15 +147,18 @@ def prepare(
         seeds = seeds_of(plan, random_state) or seeds
     subset_seed, fit_seed, predict_seed = seeds
     rows, held_out = held_out_rows(config.validation_fraction, len(data.X), fit_seed + 5)
-    scalers = _scalers(data.X[rows], data.y[rows], previous)
+    n_classes = 0 if data.columns.classes is None else len(data.columns.classes)
+    method, likelihood = config.method, config.likelihood_for(n_classes)
+    targets = encoded(likelihood, data.y, data.noise_variance, n_classes)
+    scalers = _scalers(data.X[rows], targets.y[rows], previous, is_scaled=targets.is_scaled)
     X, y = (
         torch.as_tensor(scaler.transform(values[rows]), dtype=torch.float64)
-        for scaler, values in ((scalers.x_scaler, data.X), (scalers.y_scaler, data.y))
+        for scaler, values in ((scalers.x_scaler, data.X), (scalers.y_scaler, targets.y))
     )
-    method, likelihood = config.method, config.likelihood
     known = None
+    if targets.noise_variance is not None:
+        known = _known_noise(targets.noise_variance, scalers.y_scaler)
     if data.noise_variance is not None:
-        known = _known_noise(data.noise_variance, scalers.y_scaler)
         likelihood = KnownNoise(**likelihood.get_params())
     method = method.settled(
         n_rows=len(X),
@@ -169,7 +181,7 @@ def prepare(
     precision = None
     if known is not None:
         mean, relative = (values.to(config.dtype) for values in known)
-        likelihood = likelihood.set_params(variance=mean, precision=relative[chosen])
+        likelihood = cast("KnownNoise | Dirichlet", likelihood).with_noise(mean, relative[chosen])
         precision = relative[rest]
     weights = (linear_weights if config.hidden_mean == "linear" else zero_weights)(X, widths)
     start = None
@@ -186,10 +198,11 @@ def prepare(
         initialization=config.initialization,
         jitter=config.jitter,
         dtype=config.dtype,
+        target_mean=y.mean(0),
     )
     held = None
     if len(held_out):
-        held = _held_out(data.X[held_out], data.y[held_out], scalers, config, predict_seed)
+        held = _held_out(data.X[held_out], targets.y[held_out], scalers, config, predict_seed)
     settings = Settings(
         max_iter=config.max_iter,
         batch_rows=config.batch_rows(len(chosen), len(rest)),
@@ -221,6 +234,11 @@ def prepare(
 
 def _check_continues(before: Columns, now: Columns) -> None:
     """Raise InputError unless data with these columns can continue a fit with those before."""
+    if before.classes is not None and now.classes is not None and not np.array_equal(before.classes, now.classes):
+        raise InputError(
+            f"warm_start continues a fit with {described_classes(before.classes)}; these data have"
+            f" {described_classes(now.classes)}. Use warm_start=False for other classes."
+        )
     _check_same_columns(before.inputs, now.inputs)
     if now.n_targets > 1:
         _check_same_columns(before.targets, now.targets, " of y")
@@ -231,13 +249,20 @@ def _check_continues(before: Columns, now: Columns) -> None:
         )
 
 
-def _scalers(X: FloatArray, y: FloatArray, previous: Fitted | None) -> Scalers:
-    """The units of training: those of these rows, or of the fit that is continued."""
+def _scalers(X: FloatArray, y: FloatArray, previous: Fitted | None, *, is_scaled: bool) -> Scalers:
+    """The units of training: those of these rows, or of the fit that is continued; y as it is unless `is_scaled`."""
     x_seen, y_seen = scaler_of(X, "X"), scaler_of(y, "y")
     if previous is None:
-        return Scalers(x_seen, y_seen, x_seen, y_seen)
+        return Scalers(x_seen, y_seen if is_scaled else _unscaled(y_seen), x_seen, y_seen)
     x_scaler, y_scaler = (with_rows(s, len(X)) for s in (previous.x_scaler, previous.y_scaler))
     return Scalers(x_scaler, y_scaler, x_seen, y_seen)
+
+
+def _unscaled(scaler: StandardScaler) -> StandardScaler:
+    """A scaling of as many rows and columns that changes nothing."""
+    scaler = copy.copy(scaler)
+    scaler.mean_, scaler.var_, scaler.scale_ = (np.full_like(scaler.mean_, value) for value in (0.0, 1.0, 1.0))
+    return scaler
 
 
 def _known_noise(variance: FloatArray, y_scaler: StandardScaler) -> tuple[Tensor, Tensor]:

@@ -1,38 +1,25 @@
-"""The scikit-learn estimator: options, fitting, predictions in original units, files.
+"""The scikit-learn estimator of numbers and counts: fitting, and predictions in original units.
 
 The modules that work with PyTorch are imported where a method needs them: PyTorch takes longer to import than the rest.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, Self, cast
 
-import numpy as np
 from sklearn.base import MultiOutputMixin, RegressorMixin
 
 from sodgp.errors import InputError
-from sodgp.estimator.fitted import FittedAttributes
-from sodgp.estimator.intervals import Intervals
-from sodgp.estimator.options.nested import NestedParameters, copy_of
+from sodgp.estimator.base import DeepGPEstimator
 
 if TYPE_CHECKING:
-    from sodgp.estimator.columns import ColumnsOption
-    from sodgp.estimator.options.fields import Checkpoint, Tuning
-    from sodgp.inference.contract import Inference
-    from sodgp.kernels.make import KernelSpec
-    from sodgp.likelihoods.contract import LikelihoodOptions
     from sodgp.predictive.mixture import GaussianMixture
-    from sodgp.selectors import Selector
-    from sodgp.selectors.auto import Auto
-    from sodgp.system.files import StrPath
     from sodgp.system.validation import FloatArray
-    from sodgp.training.history import Callback
 
 __all__ = ["DeepGPRegressor"]
 
 
-class DeepGPRegressor(FittedAttributes, Intervals, MultiOutputMixin, RegressorMixin, NestedParameters):
+class DeepGPRegressor(MultiOutputMixin, RegressorMixin, DeepGPEstimator):
     """Deep Gaussian process regression; by default with subset-of-data variational inference.
 
     Inputs and targets are standardised inside; predictions are in the original units. Options of one inference method
@@ -143,68 +130,7 @@ class DeepGPRegressor(FittedAttributes, Intervals, MultiOutputMixin, RegressorMi
     ((60,), (60,))
     """
 
-    def __init__(
-        self,
-        *,
-        inference: str | Inference = "sod",
-        likelihood: str | LikelihoodOptions = "gaussian",
-        columns: ColumnsOption = "auto",
-        n_layers: int = 3,
-        hidden_width: int | Sequence[int] | None = None,
-        hidden_mean: str = "linear",
-        kernel: KernelSpec = "rbf",
-        subset: str | Selector = "kmeans",
-        subset_size: int | str | Auto | None = None,
-        n_samples: int = 10,
-        n_predict_samples: int = 50,
-        effort: str = "standard",
-        max_iter: int | None = None,
-        batch_size: int | None = None,
-        learning_rate: float = 0.03,
-        n_members: int | None = None,
-        n_restarts: int = 1,
-        warm_start: bool = False,
-        validation_fraction: float | None = None,
-        max_minutes: float | None = None,
-        callbacks: Sequence[Callback] | None = None,
-        checkpoint: StrPath | Checkpoint | None = None,
-        tuning: Tuning | None = None,
-        n_jobs: int | None = None,
-        n_threads: int | str | None = 1,
-        dtype: str = "float64",
-        device: str = "auto",
-        random_state: int | np.random.RandomState | None = None,
-        verbose: int | str = "auto",
-    ) -> None:
-        self.inference = inference
-        self.likelihood = likelihood
-        self.columns = columns
-        self.n_layers = n_layers
-        self.hidden_width = hidden_width
-        self.hidden_mean = hidden_mean
-        self.kernel = kernel
-        self.subset = subset
-        self.subset_size = subset_size
-        self.n_samples = n_samples
-        self.n_predict_samples = n_predict_samples
-        self.effort = effort
-        self.max_iter = max_iter
-        self.batch_size = batch_size
-        self.learning_rate = learning_rate
-        self.n_members = n_members
-        self.n_restarts = n_restarts
-        self.warm_start = warm_start
-        self.validation_fraction = validation_fraction
-        self.max_minutes = max_minutes
-        self.callbacks = callbacks
-        self.checkpoint = checkpoint
-        self.tuning = tuning
-        self.n_jobs = n_jobs
-        self.n_threads = n_threads
-        self.dtype = dtype
-        self.device = device
-        self.random_state = random_state
-        self.verbose = verbose
+    takes: ClassVar[tuple[str, ...]] = ("numbers", "counts")
 
     def fit(self, X: Any, y: Any, *, noise_variance: Any = None, resume: bool = False) -> Self:
         """Train the deep GP.
@@ -268,6 +194,7 @@ class DeepGPRegressor(FittedAttributes, Intervals, MultiOutputMixin, RegressorMi
 
         Examples
         --------
+        >>> import numpy as np
         >>> X = np.linspace(-1, 1, 30)[:, None]
         >>> model = DeepGPRegressor(n_layers=1, max_iter=5, random_state=0).fit(X, np.sign(X[:, 0]))
         >>> mean, cov = model.predict(X[:4], return_cov=True)
@@ -299,6 +226,7 @@ class DeepGPRegressor(FittedAttributes, Intervals, MultiOutputMixin, RegressorMi
 
         Examples
         --------
+        >>> import numpy as np
         >>> X = np.linspace(-1, 1, 30)[:, None]
         >>> model = DeepGPRegressor(n_layers=1, max_iter=5, random_state=0).fit(X, np.sign(X[:, 0]))
         >>> model.predict_distribution(X[:4])  # one layer: nothing is sampled, one component
@@ -307,7 +235,31 @@ class DeepGPRegressor(FittedAttributes, Intervals, MultiOutputMixin, RegressorMi
         from sodgp.estimator.predict import asked, predict_distribution
 
         rows, options = asked(self, X)
-        return predict_distribution(self.fitted_, rows, options, latent=latent)
+        return cast("GaussianMixture", predict_distribution(self.fitted_, rows, options, latent=latent))
+
+    def predict_interval(self, X: Any, coverage: float = 0.9) -> tuple[FloatArray, FloatArray]:
+        """Central intervals of y: as often below the lower end as above the upper one.
+
+        Parameters
+        ----------
+        X : array, data frame or tensor of shape [N, D]
+        coverage : float, default=0.9
+            Probability of the interval, between 0 and 1.
+
+        Returns
+        -------
+        low, high : ndarray of shape [N] or [N, P]
+
+        Examples
+        --------
+        >>> X = np.linspace(-1, 1, 30)[:, None]
+        >>> model = DeepGPRegressor(n_layers=1, max_iter=5, random_state=0).fit(X, np.sign(X[:, 0]))
+        >>> low, high = model.predict_interval(X[:4], coverage=0.5)
+        >>> bool((low < high).all())
+        True
+        """
+        low, high = self.predict_distribution(X).interval(coverage)
+        return low, high
 
     def sample_y(self, X: Any, n_samples: int = 1, random_state: Any = 0, *, latent: bool = False) -> FloatArray:
         """Draw whole functions: the rows of one draw are correlated as those of one function.
@@ -327,6 +279,7 @@ class DeepGPRegressor(FittedAttributes, Intervals, MultiOutputMixin, RegressorMi
 
         Examples
         --------
+        >>> import numpy as np
         >>> X = np.linspace(-1, 1, 30)[:, None]
         >>> model = DeepGPRegressor(n_layers=1, max_iter=5, random_state=0).fit(X, np.sign(X[:, 0]))
         >>> model.sample_y(X[:4], n_samples=3, latent=True).shape
@@ -340,63 +293,9 @@ class DeepGPRegressor(FittedAttributes, Intervals, MultiOutputMixin, RegressorMi
         return sample_functions(self.fitted_, rows, options, count, seed_from(random_state), latent=latent)
 
     @property
-    def members_(self) -> list[Self]:
-        """The members, each as an estimator with its seed."""
-        if not self.fitted_.members:
-            raise AttributeError("this fit has no members_")
-        views = [copy_of(self, n_members=1, n_restarts=1, random_state=m.seed) for m in self.fitted_.members]
-        for view, member in zip(views, self.fitted_.members, strict=True):
-            view.fitted_ = member
-        return views
-
-    @property
-    def outlier_probability_(self) -> float:
-        """Probability that predictions give to observations unlike those that were seen."""
-        from sodgp.estimator.options.fields import likelihood_of
-
-        options = likelihood_of(self.likelihood).get_params()
-        return self.fitted_.outlier_probability(options.get("outlier_probability"))
-
-    def save(self, path: StrPath) -> None:
-        """Write the fitted model to a file (``"m.sodgp"``) or a folder (``"model/"``), without pickle.
-
-        Callbacks, and random states that are not integers, are left out; see `sodgp.estimator.files.records`.
-
-        Raises
-        ------
-        ModelFileError
-            Something that is not a model is in the way, the disk refuses, or the kernel is code that has no
-            description (see `sodgp.kernels.description`).
-
-        Examples
-        --------
-        >>> import tempfile
-        >>> X = np.linspace(-1, 1, 30)[:, None]
-        >>> model = DeepGPRegressor(n_layers=1, max_iter=5, random_state=0).fit(X, np.sign(X[:, 0]))
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     model.save(f"{folder}/m.sodgp")
-        ...     bool((DeepGPRegressor.load(f"{folder}/m.sodgp").predict(X) == model.predict(X)).all())
-        True
-        """
-        from sodgp.estimator.files.records import save
-
-        save(self, path)
-
-    @classmethod
-    def load(cls, path: StrPath) -> Self:
-        """Read a model that `save` wrote. Nothing in the file is run; one trained on a GPU loads without one.
-
-        Raises
-        ------
-        ModelFileError
-            The file is missing, damaged, of another version, or not a model.
-
-        Examples
-        --------
-        >>> DeepGPRegressor.load("nowhere.sodgp")
-        Traceback (most recent call last):
-        sodgp.errors.ModelFileError: nowhere.sodgp does not exist. ...
-        """
-        from sodgp.estimator.files.records import load
-
-        return load(cls, path)
+    def predict_proba(self) -> NoReturn:
+        """Not for numbers: `hasattr` says False."""
+        raise AttributeError(
+            "a DeepGPRegressor predicts numbers and has no class probabilities: fit a DeepGPClassifier to the labels,"
+            " or ask predict_distribution(X).cdf(limit) for the probability of a y below a limit."
+        )

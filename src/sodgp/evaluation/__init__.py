@@ -3,6 +3,7 @@
 Imports `estimator` and below; plots, reports and the command line may import it.
 """
 
+from sodgp.evaluation.classes import ClassEvaluation
 from sodgp.evaluation.scores import Evaluation, Score, evaluate
 
-__all__ = ["Evaluation", "Score", "evaluate"]
+__all__ = ["ClassEvaluation", "Evaluation", "Score", "evaluate"]

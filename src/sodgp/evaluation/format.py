@@ -22,6 +22,16 @@ LABELS: Final[dict[str, tuple[str, bool, str]]] = {
     "base_nlpp": ("NLPP without inputs", False, "of the training targets' mean and std"),
     "base_rmse": ("RMSE without inputs", True, "of the training targets' mean"),
 }
+CLASS_LABELS: Final[dict[str, tuple[str, bool, str]]] = {
+    "log_loss": ("log loss", False, "lower is better"),
+    "brier": ("Brier score", False, "lower is better"),
+    "accuracy": ("accuracy", False, "higher is better"),
+    "roc_auc": ("area under the ROC", False, "1 is best, 0.5 is chance"),
+    "ece": ("calibration error", False, "lower is better"),
+    "ece_chance": ("error of chance alone", False, "of calibrated models 95 % are below"),
+    "base_log_loss": ("log loss without inputs", False, "of the classes' shares in training"),
+    "base_accuracy": ("accuracy without inputs", False, "of the most frequent class"),
+}
 
 
 def counted(count: int, what: str) -> str:
@@ -45,7 +55,7 @@ def number(key: str, value: float) -> str:
     """
     if math.isnan(value):
         return "-"
-    if key.startswith("coverage"):
+    if key.startswith("coverage") or key.endswith("accuracy"):
         return f"{100 * value:.1f} %"
     if abs(value) >= 1e4:
         return f"{value:,.0f}" if abs(value) < 1e9 else f"{value:.3e}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
-from typing import Any
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,13 +13,19 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from sodgp.errors import InputError
-from sodgp.estimator.columns import EncodedRows, rows_of
+from sodgp.estimator.classifier import DeepGPClassifier
+from sodgp.estimator.columns import in_parts
 from sodgp.estimator.describe import target_names
 from sodgp.estimator.prepare import target_names_in
 from sodgp.estimator.regressor import DeepGPRegressor
+from sodgp.predictive.counts import CountMixture
 from sodgp.predictive.density import tail_probability
 from sodgp.predictive.mixture import GaussianMixture
+from sodgp.predictive.student import StudentMixture
 from sodgp.system.validation import FloatArray, without_tensors
+
+if TYPE_CHECKING:
+    from sodgp.evaluation.classes import ClassEvaluation
 
 __all__ = ["Evaluation", "Score", "evaluate", "joined", "observed"]
 
@@ -69,6 +75,9 @@ class Evaluation:
         Log density, continuous ranked probability score and cdf of the mixture at y.
     base_mean, base_std : ndarray
         Mean and standard deviation of the training targets: a forecast that ignores the inputs.
+    is_count : bool
+        Whether the targets are counts: the PIT is then randomised, and the forecast that ignores the inputs is negative
+        binomial, or Poisson where the training targets vary less.
 
     Examples
     --------
@@ -94,6 +103,7 @@ class Evaluation:
     pit: FloatArray
     base_mean: FloatArray
     base_std: FloatArray
+    is_count: bool = False
 
     def __len__(self) -> int:
         return len(self.y)
@@ -171,8 +181,7 @@ class Evaluation:
         # The training mean is itself rounded.
         rounding = 4 * np.finfo(np.float64).eps * np.abs(self.base_mean[:, target])
         base_error = np.where(np.abs(base_error) <= rounding, 0.0, base_error)
-        base_z = base_error / self.base_std[:, target]
-        base_log_prob = -0.5 * base_z**2 - np.log(self.base_std[:, target]) - 0.5 * np.log(2 * np.pi)
+        base_log_prob = self._base_log_prob(base_error, target)
         tails = [tail_probability(level) for level in (0.5, 0.8, 0.9, 0.95)]
         columns = [
             -self.log_prob[:, target],
@@ -185,6 +194,16 @@ class Evaluation:
             base_error**2,
         ]
         return np.stack([np.asarray(column, dtype=np.float64) for column in columns], axis=1)
+
+    def _base_log_prob(self, error: FloatArray, target: int) -> FloatArray:
+        """Log density, or log probability, of the observations without the inputs."""
+        mean, std = self.base_mean[:, target], self.base_std[:, target]
+        if not self.is_count:
+            return np.asarray(-0.5 * (error / std) ** 2 - np.log(std) - 0.5 * np.log(2 * np.pi))
+        rate = np.maximum(mean[0], np.finfo(np.float64).eps)
+        dispersion = (std[0] ** 2 - rate) / rate**2
+        base = CountMixture([0.0], np.full((1, len(self), 1), rate), dispersion if dispersion > 0 else None)
+        return base.log_prob(self.y[:, target])[:, 0]
 
 
 def _scores_of(means: FloatArray) -> dict[str, FloatArray]:
@@ -199,12 +218,22 @@ def _scores_of(means: FloatArray) -> dict[str, FloatArray]:
     }
 
 
-def evaluate(model: DeepGPRegressor, X: Any, y: Any, *, targets: Sequence[str] | None = None) -> Evaluation:
+@overload
+def evaluate(model: DeepGPRegressor, X: Any, y: Any, *, targets: Sequence[str] | None = None) -> Evaluation: ...
+
+
+@overload
+def evaluate(model: DeepGPClassifier, X: Any, y: Any, *, targets: Sequence[str] | None = None) -> ClassEvaluation: ...
+
+
+def evaluate(
+    model: DeepGPRegressor | DeepGPClassifier, X: Any, y: Any, *, targets: Sequence[str] | None = None
+) -> Evaluation | ClassEvaluation:
     """Predict rows whose targets are known, for scores and pictures.
 
     Parameters
     ----------
-    model : DeepGPRegressor
+    model : DeepGPRegressor or DeepGPClassifier
         Fitted.
     X, y : array or data frame of shape [N, D] and [N] or [N, P]
     targets : sequence of str or None
@@ -222,24 +251,27 @@ def evaluate(model: DeepGPRegressor, X: Any, y: Any, *, targets: Sequence[str] |
     >>> sorted(evaluate(model, X[1::2], X[1::2, 0]).scores())[:3]
     ['base_nlpp', 'base_rmse', 'coverage_50']
     """
+    if isinstance(model, DeepGPClassifier):
+        from sodgp.evaluation.classes import evaluate_classes
+
+        return evaluate_classes(model, X, y, targets=targets)
     check_is_fitted(model)
     single = _checked(model)
     names = target_names(single) if targets is None else list(targets)
     truth = observed(model, X, y, by_name=targets is None)
     if len(names) != truth.shape[1]:
         raise InputError(f"targets has {len(names)} names, but the model has {truth.shape[1]} targets.")
-    if model.fitted_.columns.encoder is not None:
-        X = EncodedRows(rows_of(model, X))
-    is_whole = isinstance(X, EncodedRows)
-    rows = X if is_whole else X.iloc if hasattr(X, "iloc") else np.asarray(without_tensors(X))
+    rows = in_parts(model, X)
     parts: list[list[FloatArray]] = []
     for start in range(0, len(truth), _CHUNK_ROWS):
         chunk = slice(start, start + _CHUNK_ROWS)
         parts.append(_predicted(model.predict_distribution(rows[chunk]), truth[chunk]))
-    columns = [np.concatenate(values) for values in zip(*parts, strict=True)]
+    columns = (np.concatenate(values) for values in zip(*parts, strict=True))
+    mean, std, low, high, log_prob, crps, pit = columns
     scaler = single.fitted_.y_seen
-    base = [np.broadcast_to(values, truth.shape) for values in (scaler.mean_, scaler.scale_)]
-    return Evaluation(tuple(names), truth, *columns, *base)
+    base_mean, base_std = (np.broadcast_to(values, truth.shape) for values in (scaler.mean_, scaler.scale_))
+    is_count = single.likelihood_.targets == "counts"
+    return Evaluation(tuple(names), truth, mean, std, low, high, log_prob, crps, pit, base_mean, base_std, is_count)
 
 
 def observed(model: DeepGPRegressor, X: Any, y: Any, *, by_name: bool = True) -> FloatArray:
@@ -273,15 +305,15 @@ def joined(parts: Sequence[Evaluation], order: NDArray[np.int64] | None = None) 
     `order` is the place of each row of the parts in the result; None keeps the order of the parts.
     """
     place = np.arange(sum(map(len, parts))) if order is None else np.argsort(order)
-    names = [field.name for field in fields(Evaluation) if field.name != "targets"]
+    names = [field.name for field in fields(Evaluation) if field.name not in ("targets", "is_count")]
     values = {name: np.concatenate([getattr(part, name) for part in parts])[place] for name in names}
-    return Evaluation(parts[0].targets, **values)
+    return Evaluation(parts[0].targets, **values, is_count=parts[0].is_count)
 
 
 def _checked(model: BaseEstimator) -> DeepGPRegressor:
     """The model, if it is one of ours."""
     if not isinstance(model, DeepGPRegressor):
-        raise InputError(f"evaluate takes a DeepGPRegressor, not a {type(model).__name__}.")
+        raise InputError(f"evaluate takes a DeepGPRegressor or a DeepGPClassifier, not a {type(model).__name__}.")
     return model
 
 
@@ -309,10 +341,12 @@ def _numbers(y: Any) -> FloatArray:
         raise InputError(f"y must hold numbers only: {error}.") from error
 
 
-def _predicted(dist: GaussianMixture, y: FloatArray) -> list[FloatArray]:
+def _predicted(dist: GaussianMixture | StudentMixture | CountMixture, y: FloatArray) -> list[FloatArray]:
     at = y.reshape(dist.mean.shape)
     low, high = dist.interval(LEVEL)
-    values = (dist.mean, dist.std, low, high, dist.log_prob(at), dist.crps(at), dist.cdf(at))
+    # A cdf is uniform for numbers alone.
+    pit = dist.pit(at, random_state=0) if isinstance(dist, CountMixture) else dist.cdf(at)
+    values = (dist.mean, dist.std, low, high, dist.log_prob(at), dist.crps(at), pit)
     return [value.reshape(y.shape) for value in values]
 
 

@@ -19,7 +19,18 @@ from sodgp.model.deep_gp import DeepGP
 if TYPE_CHECKING:
     from sodgp.inference.sampler import Sampler
 
-__all__ = ["Batch", "Inference", "Parameters", "Predictor", "Subset", "Terms", "TrainingSet", "bound", "rest_of"]
+__all__ = [
+    "Batch",
+    "Inference",
+    "Moves",
+    "Parameters",
+    "Predictor",
+    "Subset",
+    "Terms",
+    "TrainingSet",
+    "bound",
+    "rest_of",
+]
 
 
 @dataclass(frozen=True)
@@ -122,6 +133,9 @@ class Subset(NamedTuple):
 
 Parameters = list[tuple[Float[Tensor, "M D"], Float[Tensor, "D M M"]]]
 """``q_mean`` and ``q_factor`` of every layer, for a model without replicates."""
+
+Moves = list[tuple[Tensor, Tensor]]
+"""Buffers of a model, each with its next value."""
 
 Terms = dict[str, Float[Tensor, "*replicates"]]
 """The terms of an objective by their names."""
@@ -318,6 +332,21 @@ class Inference(Protocol):
     ) -> Predictor:
         """Predictions of f given the subset, for which `draws` has the random numbers."""
 
+    def moves(self, model: DeepGP, batch: Batch, draws: Draws, pace: Tensor | float) -> Moves:
+        """Next values of buffers that do not follow a gradient but move to a fixed point; by default none.
+
+        Asked after every step of the optimiser, without a gradient, and like `terms` free of conditions on values.
+
+        Parameters
+        ----------
+        model, batch
+        draws : Draws
+            The only source of random numbers.
+        pace : float or scalar Tensor
+            The learning rate relative to the initial one: it falls with the schedule, and is halved by a roll-back.
+        """
+        return []
+
     def samples_differ(self, model: DeepGP) -> bool:
         """Whether f has a different distribution in each Monte Carlo sample; usually where there are hidden layers."""
         return len(model.layers) > 1
@@ -329,10 +358,10 @@ class Inference(Protocol):
     def carried(
         self,
         model: DeepGP,
+        successor: DeepGP,
         old: Subset,
         new: Subset,
         kept: Int[Tensor, " M_new"],
-        variances: tuple[Float[Tensor, "#M_old P"], Float[Tensor, "#M_new P"]],
     ) -> dict[str, Parameters]:
         """Candidates for q on another subset that keep what the model has learned; empty for q without a subset.
 
@@ -340,17 +369,14 @@ class Inference(Protocol):
         ----------
         model : DeepGP
             Without replicates.
+        successor : DeepGP
+            The model for the subset `new`, with the hyper-parameters of `model`. Buffers of its that belong to rows of
+            the subset are set here.
         old, new : Subset
         kept : Tensor of shape [M'], int64
             For every row of `new` its position in `old`, or -1.
-        variances : pair of Tensor of shape [M or 1, P] and [M' or 1, P]
-            Noise variances of the labels of `old` and `new`.
         """
         return {}
-
-    def label_variances(self, model: DeepGP, X: Float[Tensor, "M D"]) -> Float[Tensor, "#M P"]:
-        """Noise variances in q of the labels of a subset; by default the likelihood's."""
-        return model.noise_variance
 
     def training_numbers(self, architecture: Architecture, n_rows: int, batch_rows: int, n_samples: int) -> float:
         """Estimate of the largest number of floating-point numbers in memory during training, without the data."""

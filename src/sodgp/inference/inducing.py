@@ -12,6 +12,7 @@ from torch import Tensor
 from sodgp.inference.contract import Inference, Predictor, TrainingSet
 from sodgp.layers.contract import Points
 from sodgp.layers.inducing import InducingLayer
+from sodgp.likelihoods.contract import LikelihoodOptions
 from sodgp.linalg.draws import Draws
 from sodgp.model.architecture import Architecture, linear_weights
 from sodgp.model.deep_gp import DeepGP
@@ -79,6 +80,10 @@ class InducingMethod(Parameters, Inference):
     """Base of the methods with inducing points instead of a subset."""
 
     uses_subset: ClassVar[bool] = False
+
+    def supports(self, likelihood: LikelihoodOptions) -> bool:
+        """Every likelihood that has no parameters for the rows of a subset."""
+        return not likelihood.uses_subset
 
     def predictor(
         self, model: DeepGP, X_s: Float[Tensor, "*batch 1 M D"], y_s: Float[Tensor, "*batch 1 M P"], draws: Draws

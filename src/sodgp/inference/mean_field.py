@@ -16,6 +16,7 @@ from sodgp.inference.inducing import InducingMethod, inducing_start, linear_path
 from sodgp.layers.inducing import InducingLayer, Moments
 from sodgp.layers.latent import LatentLayer, expected_squared_error
 from sodgp.layers.psi import psi1, rbf_of
+from sodgp.likelihoods.contract import LikelihoodOptions
 from sodgp.linalg.cholesky import factorise
 from sodgp.linalg.draws import Draws
 from sodgp.model.architecture import GROUP, Architecture
@@ -125,6 +126,10 @@ class MeanField(InducingMethod):
         )
         return DeepGP([*layers, last], architecture.build_likelihood(), replicates=replicates)
 
+    def supports(self, likelihood: LikelihoodOptions) -> bool:
+        """Only Gaussian noise of one variance, for which all expectations are closed."""
+        return likelihood.is_plain
+
     def usual_batch(self, size: int, n_rest: int, least: int) -> int:
         """All rows."""
         return n_rest
@@ -154,7 +159,7 @@ class MeanField(InducingMethod):
             inputs = target
         last = cast(InducingLayer, model.last)
         error = expected_squared_error(last, inputs, Moments(batch.y_b, torch.zeros_like(batch.y_b)))
-        rest = batch.scale * _log_density(error, model.noise_variance, n_rows)
+        rest = batch.scale * _log_density(error, cast(Tensor, model.noise_variance), n_rows)
         return model.with_log_prior({"rest": rest, **hidden, "kl_last": -last.kl().squeeze(-1)})
 
     def training_numbers(self, architecture: Architecture, n_rows: int, batch_rows: int, n_samples: int) -> float:

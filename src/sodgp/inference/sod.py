@@ -12,14 +12,15 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from sodgp.errors import ConfigurationError
-from sodgp.inference import sod_transfer
-from sodgp.inference.contract import Batch, Inference, Parameters, Predictor, Subset, Terms, TrainingSet
+from sodgp.inference import sod_sites, sod_transfer
+from sodgp.inference.contract import Batch, Inference, Moves, Parameters, Predictor, Subset, Terms, TrainingSet
 from sodgp.inference.sod_prediction import MarginalPredictor, kept_or_drawn
 from sodgp.layers.contract import Points
 from sodgp.layers.families import FAMILIES
-from sodgp.layers.subset import COUPLINGS, SeparateLayer, SubsetLayer
+from sodgp.layers.separate import SeparateLayer
+from sodgp.layers.subset import COUPLINGS, SubsetLayer
 from sodgp.likelihoods.contract import LikelihoodOptions
-from sodgp.linalg.draws import Draws, FreshDraws
+from sodgp.linalg.draws import Draws
 from sodgp.model.architecture import GROUP, Architecture
 from sodgp.model.deep_gp import DeepGP
 from sodgp.system import parameters
@@ -196,6 +197,7 @@ class SoD(parameters.Parameters, Inference):
             noise: float | None = start.layer_noise_variance
             if index == last:
                 noise = None if self.tie_label_noise else start.label_noise_variance
+            has_sites = index == last and not architecture.likelihood.is_conjugate
             per_output = bool(self.separate_kernels) and index == 0 and last > 0
             layer = (SeparateLayer if per_output else SubsetLayer)(
                 architecture.kernel_of(index, per_output=per_output),
@@ -204,6 +206,7 @@ class SoD(parameters.Parameters, Inference):
                 width=width,
                 parameterization=self.parameterization,
                 noise_variance=noise,
+                has_sites=has_sites,
                 factor_scale=start.last_factor if index == last else start.hidden_factor,
                 jitter=architecture.jitter,
                 index=index + 1,
@@ -235,6 +238,10 @@ class SoD(parameters.Parameters, Inference):
             terms["kl_noise"] = -kl_noise.mean(-1)
         return model.with_log_prior(terms)
 
+    def moves(self, model: DeepGP, batch: Batch, draws: Draws, pace: Tensor | float) -> Moves:
+        """A natural-gradient step of the sites of labels that are not Gaussian; see `sodgp.inference.sod_sites`."""
+        return sod_sites.moves(model, batch, draws, pace, self.coupling)
+
     def predictor(
         self, model: DeepGP, X_s: Float[Tensor, "*batch 1 M D"], y_s: Float[Tensor, "*batch 1 M P"], draws: Draws
     ) -> Predictor:
@@ -247,19 +254,15 @@ class SoD(parameters.Parameters, Inference):
     def carried(
         self,
         model: DeepGP,
+        successor: DeepGP,
         old: Subset,
         new: Subset,
         kept: Int[Tensor, " M_new"],
-        variances: tuple[Float[Tensor, "#M_old P"], Float[Tensor, "#M_new P"]],
     ) -> dict[str, Parameters]:
         """The distribution q(F_S) transferred through p(F_S' | F_S); see `sodgp.inference.sod_transfer`."""
-        return sod_transfer.carried(model, old, new, kept, *variances)
-
-    def label_variances(self, model: DeepGP, X: Float[Tensor, "M D"]) -> Float[Tensor, "#M P"]:
-        """Noise variances of the sites of a subset's labels."""
-        rows = X.unsqueeze(0)
-        p_s, _ = model.likelihood.at(rows, rows[:, :1], FreshDraws(torch.Generator(), 1))
-        return _last(model).label_noise(p_s.sites(rows).variance).squeeze(0)
+        sod_sites.carry(model, successor, kept)
+        sites = sod_sites.of_labels(model, old), sod_sites.of_labels(successor, new)
+        return sod_transfer.carried(model, old, new, kept, *sites)
 
     def training_numbers(self, architecture: Architecture, n_rows: int, batch_rows: int, n_samples: int) -> float:
         """As in the contract; the couplings differ in the size of their draws."""
@@ -293,10 +296,6 @@ class SoD(parameters.Parameters, Inference):
         T = n_samples if differ or model.likelihood.varies else 1
         own = widths[0] if model.has_separate_kernels else 1
         return fixed + M * M * (max(len(widths) - 2, 0) * T + own), per_row
-
-
-def _last(model: DeepGP) -> SubsetLayer:
-    return cast(SubsetLayer, model.last)
 
 
 def _start_at_prior_means(layers: list[SubsetLayer], X_s: Float[Tensor, "*replicates M D"]) -> None:

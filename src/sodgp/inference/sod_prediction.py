@@ -94,7 +94,7 @@ class SubsetPredictor:
         Without replicates.
     X_s : Tensor of shape [1, M, D]
     sites : Sites
-        Of the subset's labels.
+        Of the subset's labels; empty where the last layer has sites of its own.
     draws : Draws
         Only the numbers for the subset are used.
 
@@ -112,7 +112,9 @@ class SubsetPredictor:
     """
 
     @torch.no_grad()
-    def __init__(self, model: DeepGP, X_s: Float[Tensor, "*batch 1 M D"], sites: Sites, draws: Draws) -> None:
+    def __init__(
+        self, model: DeepGP, X_s: Float[Tensor, "*batch 1 M D"], sites: Sites | tuple[()], draws: Draws
+    ) -> None:
         self._hidden: list[DrawnLayer] = []
         Z_s = X_s
         layers = cast("list[SubsetLayer]", list(model.layers))
@@ -190,7 +192,7 @@ class MarginalPredictor(Predictor):
         As in `SubsetPredictor`.
     """
 
-    def __init__(self, model: DeepGP, X_s: Float[Tensor, "*batch 1 M D"], sites: Sites) -> None:
+    def __init__(self, model: DeepGP, X_s: Float[Tensor, "*batch 1 M D"], sites: Sites | tuple[()]) -> None:
         self._model, self._X_s, self._sites = model, X_s, sites
         self._last = cast(SubsetLayer, model.last)
 
@@ -237,7 +239,7 @@ class _Kept(NamedTuple):
 _KEPT: WeakKeyDictionary[DeepGP, _Kept] = WeakKeyDictionary()
 
 
-def kept_or_drawn(model: DeepGP, X_s: Tensor, sites: Sites, draws: Draws) -> SubsetPredictor:
+def kept_or_drawn(model: DeepGP, X_s: Tensor, sites: Sites | tuple[()], draws: Draws) -> SubsetPredictor:
     """The predictor of the last call, if a new one would be the same bit for bit; otherwise a new one.
 
     Predictors are kept only with `SharedDraws`, whose numbers are known by their seed.

@@ -23,6 +23,7 @@ from sodgp.kernels.dense import covariance
 from sodgp.layers.contract import Points
 from sodgp.layers.families import Gaussian
 from sodgp.layers.subset import SubsetLayer
+from sodgp.likelihoods.contract import NaturalSites
 from sodgp.linalg.cholesky import cholesky
 from sodgp.model.deep_gp import DeepGP
 
@@ -43,8 +44,8 @@ def carried(
     old: Subset,
     new: Subset,
     kept: Int[Tensor, " M_new"],
-    v_old: Float[Tensor, "#M_old P"],
-    v_new: Float[Tensor, "#M_new P"],
+    sites_old: NaturalSites,
+    sites_new: NaturalSites,
 ) -> dict[str, Parameters]:
     """Candidates for the parameters of q on the subset `new` with the same predictions as the model, by name.
 
@@ -62,8 +63,8 @@ def carried(
         Of any sizes.
     kept : Tensor of shape [M'], int64
         For every row of `new` its position in `old`, or -1.
-    v_old, v_new : Tensor of shape [M or 1, P] and [M' or 1, P]
-        Noise variances of the labels.
+    sites_old, sites_new : NaturalSites
+        Of the labels, [M, P] and [M', P].
     """
     Z_s, Z_n = old.X, new.X
     hidden: Parameters = []
@@ -77,8 +78,8 @@ def carried(
     last = _Move(layers[-1], Z_s, Z_n, kept)
     if len(kept) == len(old.X) and bool((kept >= 0).all()):
         return {"reordered": [*hidden, last.parameters(last.over_new(last.in_w()))]}
-    posterior = last.over_new(last.with_labels(old.y, v_old))
-    return {name: [*hidden, last.parameters(q_new)] for name, q_new in last.without_labels(posterior, new.y, v_new)}
+    posterior = last.over_new(last.with_labels(sites_old))
+    return {name: [*hidden, last.parameters(q_new)] for name, q_new in last.without_labels(posterior, sites_new)}
 
 
 class _Move:
@@ -117,9 +118,12 @@ class _Move:
         w = self.layer.family.in_w(m, C, self.cond, self.layer.prior_means(self.points.subset)[0])
         return self._by_output(w)
 
-    def with_labels(self, y: Float[Tensor, "M P"], v: Float[Tensor, "#M P"]) -> Normal:
-        """The layer's q_hat over w, for labels y with noise variances v."""
-        _, q_hat, _ = self.layer.conditioned_on_labels(self.points, y.unsqueeze(0), v.unsqueeze(0))
+    def with_labels(self, sites: NaturalSites) -> Normal:
+        """The layer's q_hat over w, for labels with these sites."""
+        m, C = self.layer.variational_parameters()
+        mean_s = self.layer.mean(self.points.subset)
+        lambda_1, lambda_2 = (part.unsqueeze(0) for part in sites)
+        q_hat = self.layer.family.site_informed(m, C, self.cond, mean_s, lambda_1, lambda_2)
         return self._by_output(q_hat.w)
 
     def _by_output(self, w: Gaussian) -> Normal:
@@ -132,21 +136,19 @@ class _Move:
         spread = self.H @ w.factor
         return Normal(self.H @ w.mean, torch.cat([spread, self.E.expand(len(spread), -1, -1)], -1))
 
-    def without_labels(
-        self, q_new: Normal, y: Float[Tensor, "M P"], v: Float[Tensor, "#M P"]
-    ) -> Iterator[tuple[str, Normal]]:
-        """Candidates for q whose q_hat with the labels y is `q_new`, or close to it.
+    def without_labels(self, q_new: Normal, sites: NaturalSites) -> Iterator[tuple[str, Normal]]:
+        """Candidates for q whose q_hat with these sites is `q_new`, or close to it.
 
-        In whitened coordinates the precision of q is that of `q_new` minus L'V^-1 L. Eigenvalues below the floor are
+        In whitened coordinates the precision of q is that of `q_new` minus L' Lambda L. Eigenvalues below the floor are
         raised to it.
         """
-        v = _outputs(v)
+        lambda_1, lambda_2 = (_outputs(part) for part in sites)
         mu, T_inv = _solve(self.L_n, q_new.mean), _inverse(_triangular(_solve(self.L_n, q_new.factor)))
-        values, U = torch.linalg.eigh(T_inv.mT @ T_inv - (self.L_n / v).mT @ self.L_n)
+        values, U = torch.linalg.eigh(T_inv.mT @ T_inv - (lambda_2 * self.L_n).mT @ self.L_n)
         lifted = values.clamp_min(PRECISION_FLOOR)
         root = U / lifted.sqrt().unsqueeze(-2)
         # The mean of q_hat is mu if the mean of q is moved away from the labels by as much as they move q_hat.
-        step = root.mT @ (self.L_n.mT @ ((self.L_n @ mu + self.mean_n - _outputs(y)) / v))
+        step = root.mT @ (self.L_n.mT @ (lambda_2 * (self.L_n @ mu + self.mean_n) - lambda_1))
         pulled = torch.where((values < PRECISION_FLOOR).unsqueeze(-1), 0.0, step)
         for name, shift in (("divided", step), ("pulled", pulled)):
             yield name, Normal(self.L_n @ (mu + root @ shift), self.L_n @ root)

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from sodgp.errors import ConfigurationError, InputError
 from sodgp.estimator.many import fit_replicates
-from sodgp.estimator.options.fields import likelihood_of, method_of
+from sodgp.estimator.options.fields import likelihood_for, method_of
 from sodgp.estimator.options.nested import copy_of
 from sodgp.estimator.regressor import DeepGPRegressor
 from sodgp.integrations.joint_moments import JointMoments
@@ -330,7 +330,7 @@ class DeepGPModel(Model):
 
     def _refit(self, parents: Sequence[DeepGPRegressor], data: Sequence[tuple[Tensor, ...]]) -> list[DeepGPRegressor]:
         method = method_of(self.template.inference)
-        warm = method.can_warm_start and likelihood_of(self.template.likelihood).is_plain
+        warm = method.can_warm_start and likelihood_for(self.template.likelihood, self.template.takes, None).is_plain
         # The same objects for all: copies of callbacks, kernels and selectors would count as different options.
         shared = {name: getattr(self.template, name) for name in ("callbacks", "kernel", "subset", "tuning")}
         size, children = self._subset_size(len(data[0][0])), [copy.deepcopy(parent) for parent in parents]

@@ -26,15 +26,18 @@ from sodgp.layers.prior import Conditional
 from sodgp.linalg.cholesky import Factor, Jitter, factorise
 from sodgp.linalg.products import Gram
 
-__all__ = ["FAMILIES", "Family", "Gaussian", "LabelInformed", "PaperFamily", "Posterior", "WhitenedFamily"]
+__all__ = ["FAMILIES", "Family", "Gaussian", "LabelInformed", "PaperFamily", "WhitenedFamily"]
 
 # Arguments of every method of a family: m and C of q, mean(Z_S), standard normal numbers or draws, labels and noise.
 Mean = Float[Tensor, "*#batch 1 M D"]
 Root = Float[Tensor, "*#batch 1 D M M"]
 MeanOfS = Float[Tensor, "*#batch #T M D"]
+Image = Float[Tensor, "*#batch T D M M"]
 Columns = Float[Tensor, "*#batch T M D"]
 Labels = Float[Tensor, "*#batch 1 M D"]
 LabelNoise = Float[Tensor, "*#batch 1 #M D"]
+# Natural parameters of Gaussian sites exp(lambda_1 f - lambda_2 f^2 / 2), for every row and output.
+Natural = Float[Tensor, "*#batch 1 M D"]
 
 
 class Gaussian(NamedTuple):
@@ -76,6 +79,8 @@ def trained_numbers(layer: nn.Module) -> int:
 
 class LabelInformed(NamedTuple):
     """The label-informed q_hat(F_S) = N(y_S; F_S, diag(v)) q(F_S) / normaliser, normalised for each Z_S.
+
+    1/v is lambda_2 where sites are given by their natural parameters.
 
     Attributes
     ----------
@@ -147,6 +152,11 @@ class Family(Protocol):
     ) -> LabelInformed:
         """The distribution q conditioned on labels y_s with noise variance v, one for all rows or one for each."""
 
+    def site_informed(
+        self, m: Mean, C: Root, cond: Conditional, mean_s: MeanOfS, lambda_1: Natural, lambda_2: Natural
+    ) -> LabelInformed:
+        """The distribution q times Gaussian sites: y_s/v -> lambda_1, 1/v -> lambda_2, which may be zero."""
+
 
 class WhitenedFamily:
     """The whitened family, F_S = mean(Z_S) + L u: F_S depends on Z_S as under the prior.
@@ -185,8 +195,20 @@ class WhitenedFamily:
         """Q = I + C'L'LC/v, C_hat = C L_Q^-T, m_hat = m + C_hat C_hat' L' (y_S - mean(Z_S) - L m)/v, per sample."""
         image = cond.factor.over_outputs().times(C)
         Q = _absorb_labels(image, v)
+        return self._informed(m, C, cond, mean_s, image, Q, (y_s - mean_s - cond.factor.times(m)) / v)
+
+    def site_informed(
+        self, m: Mean, C: Root, cond: Conditional, mean_s: MeanOfS, lambda_1: Natural, lambda_2: Natural
+    ) -> LabelInformed:
+        """Q = I + C'L' Lambda L C, m_hat = m + C_hat C_hat' L' (lambda_1 - Lambda (mean(Z_S) + L m)), per sample."""
+        image = cond.factor.over_outputs().times(C)
+        residual = lambda_1 - lambda_2 * (mean_s + cond.factor.times(m))
+        return self._informed(m, C, cond, mean_s, image, _absorb_sites(image, lambda_2), residual)
+
+    def _informed(
+        self, m: Mean, C: Root, cond: Conditional, mean_s: MeanOfS, image: Image, Q: Factor, residual: Columns
+    ) -> LabelInformed:
         C_hat = Q.solve(C.mT).mT
-        residual = (y_s - mean_s - cond.factor.times(m)) / v
         m_hat = m + _gram_times(C_hat, cond.factor.transpose_times(residual))
         w = Gaussian(m_hat, C_hat)
         kl = kl_to_standard_normal(w, (half_log_det(C) - Q.log_det()).sum(-1))
@@ -237,9 +259,19 @@ class PaperFamily:
         self, m: Mean, C: Root, cond: Conditional, mean_s: MeanOfS, y_s: Labels, v: LabelNoise
     ) -> LabelInformed:
         """Q = I + C'C/v, C_hat = C L_Q^-T, m_hat = m + C_hat C_hat' (y_S - m)/v, without an inverse of Sigma."""
-        Q = _absorb_labels(C, v)
+        return self._informed(m, C, cond, mean_s, _absorb_labels(C, v), (y_s - m) / v)
+
+    def site_informed(
+        self, m: Mean, C: Root, cond: Conditional, mean_s: MeanOfS, lambda_1: Natural, lambda_2: Natural
+    ) -> LabelInformed:
+        """Q = I + C' Lambda C, m_hat = m + C_hat C_hat' (lambda_1 - Lambda m)."""
+        return self._informed(m, C, cond, mean_s, _absorb_sites(C, lambda_2), lambda_1 - lambda_2 * m)
+
+    def _informed(
+        self, m: Mean, C: Root, cond: Conditional, mean_s: MeanOfS, Q: Factor, residual: MeanOfS
+    ) -> LabelInformed:
         C_hat = Q.solve(C.mT).mT
-        m_hat = m + _gram_times(C_hat, (y_s - m) / v)
+        m_hat = m + _gram_times(C_hat, residual)
         w = Gaussian(cond.factor.solve(m_hat - mean_s), cond.factor.over_outputs().solve(C_hat))
         log_det = half_log_det(C) - Q.log_det() - cond.factor.log_det()[..., None]
         kl = kl_to_standard_normal(w, log_det.sum(-1))
@@ -262,11 +294,20 @@ def _gram_times(C: Float[Tensor, "*#batch D M M"], x: Float[Tensor, "*#batch M D
 
 def _absorb_labels(image: Float[Tensor, "*#batch T D M M"], v: LabelNoise) -> Factor:
     """The factor of Q = I + image' diag(1/v) image, where image is the factor of q over F_S."""
-    eye = torch.eye(image.shape[-1], dtype=image.dtype, device=image.device)
     by_output = v.mT.unsqueeze(-1)  # [..., 1, P, 1 or M, 1]
-    gram = Gram.apply(image) / by_output if v.shape[-2] == 1 else Gram.apply(image / by_output.sqrt())
+    return _absorb(Gram.apply(image) / by_output if v.shape[-2] == 1 else Gram.apply(image / by_output.sqrt()))
+
+
+def _absorb_sites(image: Float[Tensor, "*#batch T D M M"], lambda_2: Natural) -> Factor:
+    """The factor of Q = I + image' diag(lambda_2) image, for lambda_2 that are not negative."""
+    return _absorb(Gram.apply(image * lambda_2.mT.unsqueeze(-1).sqrt()))
+
+
+def _absorb(gram: Float[Tensor, "*batch T D M M"]) -> Factor:
     # Q is I plus a positive semi-definite matrix: it needs no jitter.
-    return factorise(eye + gram, Jitter(0.0), what="Q of q_hat")
+    return factorise(
+        torch.eye(gram.shape[-1], dtype=gram.dtype, device=gram.device) + gram, Jitter(0.0), what="Q of q_hat"
+    )
 
 
 def _relative_variance(Q: Factor) -> Float[Tensor, "*batch T D"]:
@@ -279,86 +320,3 @@ def kl_to_standard_normal(q: Gaussian, log_det: Float[Tensor, "*#batch"]) -> Flo
     n_rows, n_outputs = q.mean.shape[-2:]
     trace = q.factor.square().sum((-3, -2, -1))
     return 0.5 * (trace + q.mean.square().sum((-2, -1)) - n_rows * n_outputs) - log_det
-
-
-class Posterior(NamedTuple):
-    """The last layer under q_hat, for each Monte Carlo sample.
-
-    Attributes
-    ----------
-    subset : SubsetMarginals
-        q_hat(F_S).
-    rest : RestMarginals
-        f at the other rows.
-    kl : Tensor of shape [..., T]
-        KL(q_hat || p(F_S | Z_S)).
-
-    Examples
-    --------
-    >>> from sodgp.kernels.make import make_kernel
-    >>> from sodgp.layers.contract import Points
-    >>> from sodgp.layers.prior import HiddenMean
-    >>> from sodgp.layers.subset import SubsetLayer
-    >>> layer = SubsetLayer(make_kernel("rbf", 1), HiddenMean(torch.zeros(1, 1).double()), size=3, width=1)
-    >>> Z = torch.linspace(-1, 1, 8, dtype=torch.float64)[None, :, None]
-    >>> v = torch.full((1, 1, 1), 0.1, dtype=torch.float64)
-    >>> mean, variance = layer.label_informed(Points(Z[:, :3], Z[:, 3:]), Z[:, :3], v).rest.rows()
-    >>> mean.shape, variance.shape
-    (torch.Size([1, 5, 1]), torch.Size([1, 5, 1]))
-    """
-
-    subset: SubsetMarginals
-    rest: RestMarginals
-    kl: Float[Tensor, "*batch T"]
-
-
-class SubsetMarginals:
-    """Marginals of F_S under q_hat, whose sites have the variance v.
-
-    Sums over rows cost less than the rows, which need the covariance of q_hat.
-    """
-
-    def __init__(self, q_hat: LabelInformed, v: Float[Tensor, "*#batch 1 #M P"]) -> None:
-        self._q_hat, self._v = q_hat, v
-
-    def rows(self) -> tuple[Float[Tensor, "*batch T M P"], Float[Tensor, "*batch T M P"]]:
-        """Means and variances."""
-        return self._q_hat.mean, self._q_hat.f.variance
-
-    def totals(self) -> tuple[Float[Tensor, "*batch T M P"], Float[Tensor, "*batch T 1 P"]]:
-        """Means, and variances summed over rows."""
-        if self._v.shape[-2] > 1:
-            mean, variance = self.rows()
-            return mean, variance.sum(-2, keepdim=True)
-        mean, total = self.over_sites()
-        return mean, self._v * total
-
-    def over_sites(self) -> tuple[Float[Tensor, "*batch T M P"], Float[Tensor, "*batch T 1 P"]]:
-        """Means, and variances divided by those of the sites, summed over rows."""
-        return self._q_hat.mean, self._q_hat.relative_variance.unsqueeze(-2)
-
-
-class RestMarginals:
-    """Marginals of f at rows outside the subset; sums over rows cost less than the rows."""
-
-    def __init__(self, cond: Conditional, w: Gaussian, mean_b: Float[Tensor, "*#batch #T B P"]) -> None:
-        self._cond, self._w, self._mean_b = cond, w, mean_b
-        self._rows: tuple[Tensor, Tensor] | None = None
-
-    def rows(self) -> tuple[Float[Tensor, "*batch T B P"], Float[Tensor, "*batch T B P"]]:
-        """Means and variances."""
-        if self._rows is None:
-            mean, variance = self._cond.rows_under(*self._w)
-            self._rows = self._mean_b + mean, variance
-        return self._rows
-
-    def totals(self) -> tuple[Float[Tensor, "*batch T B P"], Float[Tensor, "*batch T 1 P"]]:
-        """Means, and variances summed over rows."""
-        if self._rows is not None:
-            return self._rows[0], self._rows[1].sum(-2, keepdim=True)
-        mean, total = self._cond.totals_under(*self._w)
-        return self._mean_b + mean, total.unsqueeze(-2)
-
-    def over_sites(self) -> None:
-        """These rows have no sites."""
-        return

@@ -23,18 +23,16 @@ from sodgp.layers.families import (
     LabelInformed,
     Mean,
     MeanOfS,
-    Posterior,
-    RestMarginals,
     Root,
-    SubsetMarginals,
     trained_numbers,
 )
+from sodgp.layers.marginals import Posterior, RestMarginals, SubsetMarginals
 from sodgp.layers.prior import Conditional, HiddenMean, condition, correlated, register_floored
 from sodgp.linalg.cholesky import Jitter
 from sodgp.linalg.draws import Draws
 from sodgp.linalg.products import OutputVariances
 
-__all__ = ["COUPLINGS", "ROWS_JOINTLY", "SeparateLayer", "SubsetLayer"]
+__all__ = ["COUPLINGS", "ROWS_JOINTLY", "SubsetLayer"]
 
 COUPLINGS = ("ancestral", "marginal", "joint")
 # Joint predictions under "marginal" coupling: one draw over the other rows, and S drawn apart from them.
@@ -42,6 +40,9 @@ ROWS_JOINTLY = "rows jointly"
 
 MeanOfRest = Float[Tensor, "*#layout #T B D"]
 InputsOfRest = Float[Tensor, "*#layout #T B D_in"]
+# Labels of the subset, and the variances of their sites.
+Label = Float[Tensor, "*#batch 1 M P"]
+SiteVariance = Float[Tensor, "*#batch 1 #M P"]
 
 
 class SubsetLayer(gpytorch.Module):
@@ -58,6 +59,9 @@ class SubsetLayer(gpytorch.Module):
     noise_variance : float or None
         Initial noise variance of the layer (paper: sigma_l^2). In the last layer it is the label noise v of q_hat, and
         None ties v to the likelihood's noise.
+    has_sites : bool
+        Whether the layer, a last one, has Gaussian sites of its own through which labels enter q_hat: buffers
+        ``lambda_1`` and ``lambda_2``, [*replicates, M, D], that start at zero.
     factor_scale : float
         The covariance factor of q starts as ``factor_scale * I``.
     jitter : Jitter
@@ -82,6 +86,8 @@ class SubsetLayer(gpytorch.Module):
 
     q_mean: nn.Parameter
     q_factor: nn.Parameter
+    lambda_1: Tensor
+    lambda_2: Tensor
 
     def __init__(
         self,
@@ -92,6 +98,7 @@ class SubsetLayer(gpytorch.Module):
         width: int,
         parameterization: str = "whitened",
         noise_variance: float | None = 1e-5,
+        has_sites: bool = False,
         factor_scale: float = 1.0,
         jitter: Jitter | None = None,
         index: int = 1,
@@ -111,6 +118,10 @@ class SubsetLayer(gpytorch.Module):
         self.has_noise = noise_variance is not None
         if noise_variance is not None:
             register_floored(self, "raw_noise", torch.full(replicates, noise_variance, dtype=dtype))
+        self.has_sites = has_sites
+        if has_sites:
+            self.register_buffer("lambda_1", torch.zeros(*replicates, size, width, dtype=dtype))
+            self.register_buffer("lambda_2", torch.zeros(*replicates, size, width, dtype=dtype))
 
     @property
     def noise_variance(self) -> Float[Tensor, "*replicates"]:
@@ -174,44 +185,48 @@ class SubsetLayer(gpytorch.Module):
         raise ConfigurationError(f"coupling={coupling!r} is unknown; choose one of {', '.join(COUPLINGS)}.")
 
     def label_informed(
-        self, points: Points, label: Float[Tensor, "*#batch 1 M P"], variance: Float[Tensor, "*#batch 1 #M P"]
+        self, points: Points, label: Label | None = None, variance: SiteVariance | None = None
     ) -> Posterior:
         """The last layer with q conditioned on the subset's labels through Gaussian sites (paper: q_hat).
 
         Parameters
         ----------
         points : Points
-        label : Tensor of shape [..., 1, M, P]
-        variance : Tensor of shape [..., 1, 1 or M, P]
+        label : Tensor of shape [..., 1, M, P], optional
+            Left out, with `variance`, for the sites that the layer has itself.
+        variance : Tensor of shape [..., 1, 1 or M, P], optional
             Of the sites, one for all rows or one for each; a layer with a label noise of its own uses that (paper: v).
         """
-        v = self.label_noise(variance)
+        v = None if variance is None else self.label_noise(variance)
         cond, q_hat, mean_b = self._condition_on_labels(points, label, v)
         return Posterior(SubsetMarginals(q_hat, v), RestMarginals(cond, q_hat.w, mean_b), q_hat.kl)
 
     def label_informed_joint(
-        self, points: Points, label: Float[Tensor, "*#batch 1 M P"], variance: Float[Tensor, "*#batch 1 #M P"]
+        self, points: Points, label: Label | None = None, variance: SiteVariance | None = None
     ) -> tuple[Float[Tensor, "*batch T B P"], Float[Tensor, "*batch T P B B"]]:
         """Mean and full covariance of f at the other rows under q_hat."""
         cond, q_hat, mean_b = self.conditioned_on_labels(points, label, variance)
         return mean_b + cond.A.mT @ q_hat.w.mean, self._rest_covariance(cond, q_hat.w, points.rest)
 
     def conditioned_on_labels(
-        self, points: Points, label: Float[Tensor, "*#batch 1 M P"], variance: Float[Tensor, "*#batch 1 #M P"]
+        self, points: Points, label: Label | None = None, variance: SiteVariance | None = None
     ) -> tuple[Conditional, LabelInformed, Float[Tensor, "*batch T B P"]]:
         """The parts of `label_informed`: conditional of the other rows, q_hat, and prior mean of the other rows."""
-        return self._condition_on_labels(points, label, self.label_noise(variance))
+        return self._condition_on_labels(points, label, None if variance is None else self.label_noise(variance))
 
-    def label_noise(self, variance: Float[Tensor, "*#batch 1 #M P"]) -> Float[Tensor, "*#batch 1 #M P"]:
+    def label_noise(self, variance: SiteVariance) -> SiteVariance:
         """The noise variance v of labels in q_hat: the layer's own, or that of the sites."""
         return self.noise_variance[..., None, None, None].expand_as(variance) if self.has_noise else variance
 
     def _condition_on_labels(
-        self, points: Points, label: Float[Tensor, "*#batch 1 M P"], v: Float[Tensor, "*#batch 1 #M P"]
+        self, points: Points, label: Label | None, v: SiteVariance | None
     ) -> tuple[Conditional, LabelInformed, Float[Tensor, "*batch T B P"]]:
         cond = self.condition(points)
         m, C = self.variational_parameters()
         mean_s, mean_b = self.mean(points.subset), self.mean(points.rest)
+        if label is None or v is None:
+            sites = self.lambda_1.unsqueeze(-3), self.lambda_2.unsqueeze(-3)
+            return cond, self.family.site_informed(m, C, cond, mean_s, *sites), mean_b
         return cond, self.family.label_informed(m, C, cond, mean_s, label, v), mean_b
 
     @property
@@ -311,85 +326,3 @@ def _same_batch(*tensors: Tensor) -> list[Tensor]:
     """Broadcast all axes but the last two."""
     shape = torch.broadcast_shapes(*(t.shape[:-2] for t in tensors))
     return [t.expand(*shape, *t.shape[-2:]) for t in tensors]
-
-
-class SeparateLayer(SubsetLayer):
-    """A `SubsetLayer` with one kernel for each output, equivalent to D layers with one output.
-
-    In the kernel layout the outputs are an axis in front of the samples, where replicates are, and the formulas of a
-    layer with one output apply unchanged. K_SS and L^-1 K_SR are needed for every output: in the first layer, whose
-    inputs have no samples, that costs about as much as T samples cost in a later layer.
-
-    Parameters
-    ----------
-    kernel : gpytorch.kernels.Kernel
-        Made for replicates [*replicates, D].
-    mean, size, width, noise_variance, factor_scale, jitter, index, replicates
-        As in `SubsetLayer`; the family is the whitened one.
-
-    Examples
-    --------
-    >>> from sodgp.linalg.draws import FreshDraws
-    >>> from sodgp.kernels.make import make_kernel
-    >>> kernel = make_kernel("rbf", 2, replicates=torch.Size([3]))
-    >>> layer = SeparateLayer(kernel, HiddenMean(torch.eye(2, 3, dtype=torch.float64)), size=4, width=3)
-    >>> X = torch.linspace(-1, 1, 20, dtype=torch.float64).reshape(1, 10, 2)
-    >>> draws = FreshDraws(torch.Generator().manual_seed(0), n_samples=5)
-    >>> points, kl = layer.propagate(Points(X[:, :4], X[:, 4:]), draws, "ancestral")
-    >>> points.subset.shape, points.rest.shape, kl.shape
-    (torch.Size([5, 4, 3]), torch.Size([5, 6, 3]), torch.Size([1]))
-    """
-
-    has_kernel_per_output: ClassVar[bool] = True
-
-    def propagate(self, points: Points, draws: Draws, coupling: str) -> tuple[Points, Float[Tensor, "*batch T"]]:
-        """As in `SubsetLayer`."""
-        in_layout = Points(*(self.to_kernel_layout(Z) for Z in points))
-        drawn, kl = self._draw(in_layout, self.draws_in_layout(draws), coupling)
-        return Points(*(self.from_kernel_layout(Z) for Z in drawn)), kl.sum(-2)
-
-    def to_kernel_layout(self, Z: Float[Tensor, "*batch T N D_in"]) -> Float[Tensor, "*batch D T N D_in"]:
-        """The same inputs for every output."""
-        return Z.unsqueeze(-4).expand(*Z.shape[:-3], self.q_mean.shape[-1], *Z.shape[-3:])
-
-    def from_kernel_layout(self, Z: Float[Tensor, "*batch D T N 1"]) -> Float[Tensor, "*batch T N D"]:
-        """The outputs as columns."""
-        return Z.squeeze(-1).movedim(-3, -1)
-
-    def draws_in_layout(self, draws: Draws) -> Draws:
-        """Random numbers with an axis for the outputs."""
-        return _PerOutput(draws, self.q_mean.shape[-1])
-
-    def prior_means(self, *inputs: Float[Tensor, "*#batch D #T _ D_in"]) -> list[Float[Tensor, "*#batch D #T _ 1"]]:
-        """Prior means of every output; the inputs are the same for all outputs."""
-        return [_outputs_first(mean) for mean in self.mean.at(*(Z[..., 0, :, :, :] for Z in inputs))]
-
-    def variational_parameters(
-        self,
-    ) -> tuple[Float[Tensor, "*replicates D 1 M 1"], Float[Tensor, "*replicates D 1 1 M M"]]:
-        """Mean and lower-triangular factor of q in the kernel layout."""
-        return self.q_mean.mT[..., None, :, None], self.q_factor.tril()[..., None, None, :, :]
-
-    @property
-    def draw_variance(self) -> Float[Tensor, "*replicates 1 1 1 1"]:
-        """Noise variance of a hidden draw, with an axis for the outputs."""
-        # Not super(): PyTorch's compiler cannot trace a property through it.
-        return self.noise_variance[..., None, None, None, None] + self.jitter.draw_extra
-
-
-class _PerOutput:
-    """The numbers that a source gives for D outputs, with the outputs as an axis in front of the samples."""
-
-    def __init__(self, draws: Draws, width: int) -> None:
-        self._draws, self._width = draws, width
-        self.n_samples = draws.n_samples
-
-    def subset(self, n_rows: int, width: int) -> Float[Tensor, "*batch D T N 1"]:
-        return _outputs_first(self._draws.subset(n_rows, self._width))
-
-    def rest(self, n_rows: int, width: int) -> Float[Tensor, "*batch D T N 1"]:
-        return _outputs_first(self._draws.rest(n_rows, self._width))
-
-
-def _outputs_first(Z: Float[Tensor, "*batch T N D"]) -> Float[Tensor, "*batch D T N 1"]:
-    return Z.movedim(-1, -3).unsqueeze(-1)

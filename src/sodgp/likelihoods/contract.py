@@ -12,8 +12,18 @@ from torch import Tensor
 
 from sodgp.linalg.cholesky import Jitter
 from sodgp.linalg.draws import Draws
+from sodgp.predictive.contract import Unitless
 
-__all__ = ["Likelihood", "LikelihoodOptions", "Marginals", "RowLikelihood", "Sites", "Sizes"]
+__all__ = [
+    "ClassOptions",
+    "Likelihood",
+    "LikelihoodOptions",
+    "Marginals",
+    "NaturalSites",
+    "RowLikelihood",
+    "Sites",
+    "Sizes",
+]
 
 # Labels, function values or moments for every sample, row and output, [..., T, N, P]; axes along which they are equal
 # may have size 1, or in front be missing.
@@ -44,6 +54,19 @@ class Sites(NamedTuple):
 
     label: Float[Tensor, "*batch 1 M P"]
     variance: Float[Tensor, "*batch 1 #M P"]
+
+
+class NaturalSites(NamedTuple):
+    """Gaussian sites exp(lambda_1 f - lambda_2 f^2 / 2) by their natural parameters, for every sample, row and output.
+
+    Examples
+    --------
+    >>> NaturalSites(torch.zeros(10, 5, 1), torch.ones(10, 5, 1)).lambda_2.shape
+    torch.Size([10, 5, 1])
+    """
+
+    lambda_1: Float[Tensor, "*batch N P"]
+    lambda_2: Float[Tensor, "*batch N P"]
 
 
 @runtime_checkable
@@ -87,11 +110,25 @@ class RowLikelihood(Protocol):
     def log_mixture_density(self, y: Elementwise, f: Marginals) -> Float[Tensor, "*replicates"]:
         """Log 1/T sum_t E_t[p(y_n | f_n)], by which predictions are scored, summed over rows and outputs."""
 
-    def sites(self, y: Float[Tensor, "*#batch 1 M P"]) -> Sites:
-        """The Gaussian sites of the subset's labels y in q_hat; only asked for at the subset's rows."""
+    def sites(self, y: Float[Tensor, "*#batch 1 M P"]) -> Sites | tuple[()]:
+        """The Gaussian sites of the subset's labels y in q_hat; only asked for at the subset's rows.
 
-    def predictive(self, mean: Elementwise, variance: Elementwise) -> tuple[Components, Components]:
-        """Means and variances of y given those of f, [..., C, N, P]: C >= T equally likely Gaussian components."""
+        Empty where p(y | f) is not Gaussian in f: `natural_sites` then says where the sites of q_hat move to.
+        """
+
+    def natural_sites(self, y: Elementwise, mean: Elementwise, variance: Elementwise) -> NaturalSites:
+        """The sites to which q_hat is drawn where f_n ~ N(mean, variance) under it, for every sample.
+
+        With e the expected log density, lambda_2 = E[-d2 log p] = -2 de/dv, but not below zero, and lambda_1 =
+        E[d log p] + lambda_2 mean with E[d log p] = de/dm (Khan & Lin 2017). Without a gradient.
+        """
+
+    def predictive(self, mean: Elementwise, variance: Elementwise) -> tuple[Components, Components] | Unitless:
+        """The distribution of y given means and variances of f.
+
+        Of Gaussian noise means and variances [..., C, N, P] of C >= T equally likely components; else an object of
+        `sodgp.predictive`.
+        """
 
     def noise_variance(self, *, drawn: bool) -> Float[Tensor, "*batch #T #N P"]:
         """Variance of y given f. With `drawn` that of a random observation of every row and sample, else its mean."""
@@ -110,11 +147,15 @@ class Likelihood(Protocol):
     n_outputs: int
 
     @property
-    def noise_variance(self) -> Float[Tensor, "*replicates 1 P"]:
-        """Variance of y given f in scaled units; where it varies over rows, a typical value."""
+    def offset(self) -> Float[Tensor, "*replicates P"] | float:
+        """What is added to f, whose prior mean is zero."""
 
     @property
-    def mean_noise_variance(self) -> Float[Tensor, "*replicates 1 P"]:
+    def noise_variance(self) -> Float[Tensor, "*replicates 1 P"] | None:
+        """Variance of y given f in scaled units; where it varies over rows, a typical value. None where it has none."""
+
+    @property
+    def mean_noise_variance(self) -> Float[Tensor, "*replicates 1 P"] | None:
         """Mean over rows of the variance of y given f; equal to `noise_variance` where that does not vary."""
 
     @property
@@ -172,6 +213,8 @@ class Sizes:
     jitter : Jitter
     dtype : torch.dtype
     replicates : torch.Size
+    target_mean : Tensor of shape [*replicates, P] or [P], optional
+        Mean of the training labels.
 
     Examples
     --------
@@ -187,6 +230,7 @@ class Sizes:
     jitter: Jitter = Jitter()  # noqa: RUF009 (frozen)
     dtype: torch.dtype = torch.float64
     replicates: torch.Size = torch.Size()
+    target_mean: Float[Tensor, "*#replicates P"] | None = None
 
 
 @runtime_checkable
@@ -201,8 +245,23 @@ class LikelihoodOptions(Protocol):
         """The name in ``DeepGPRegressor(likelihood=...)`` and in model files."""
 
     @property
+    def targets(self) -> str:
+        """What y is: ``"numbers"``, which training standardises, ``"counts"`` or ``"classes"``, which it does not.
+
+        Classes are given as numbers: two as 0 and 1 in one column, more as columns of which one is 1 in every row.
+        """
+
+    @property
     def is_plain(self) -> bool:
         """Whether the noise is one Gaussian for all rows, which every inference method supports."""
+
+    @property
+    def is_conjugate(self) -> bool:
+        """Whether p(y | f) is Gaussian in f, so that `RowLikelihood.sites` are functions of the parameters."""
+
+    @property
+    def uses_subset(self) -> bool:
+        """Whether rows of the subset have parameters of their own, for which a method needs a subset."""
 
     def build(self, sizes: Sizes) -> Likelihood:
         """The module with its initial parameters."""
@@ -212,3 +271,17 @@ class LikelihoodOptions(Protocol):
 
     def set_params(self, **changes: Any) -> LikelihoodOptions:
         """A copy with other values."""
+
+
+@runtime_checkable
+class ClassOptions(LikelihoodOptions, Protocol):
+    """The likelihood of classes."""
+
+    def outputs(self, n_classes: int) -> int:
+        """How many latent functions so many classes have: one column of 0 and 1 in y, or a column for each class.
+
+        Raises
+        ------
+        InputError
+            The likelihood is not for so many classes.
+        """

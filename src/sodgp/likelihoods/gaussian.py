@@ -21,6 +21,7 @@ from sodgp.likelihoods.contract import (
     Elementwise,
     Likelihood,
     Marginals,
+    NaturalSites,
     PerRow,
     RestInputs,
     RowLikelihood,
@@ -57,6 +58,10 @@ class GaussianOptions(Parameters):
     """
 
     outlier_probability: float | None = None
+
+    targets: ClassVar[str] = "numbers"
+    is_conjugate: ClassVar[bool] = True
+    uses_subset: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         share = self.outlier_probability
@@ -104,7 +109,8 @@ class GaussianLikelihood(gpytorch.Module):
     tensor([[0.1000, 0.1000]], dtype=torch.float64, grad_fn=<UnsqueezeBackward0>)
     """
 
-    # One component for each sample of f, and the same noise for all rows.
+    # Labels are centred; one component for each sample of f, and the same noise for all rows.
+    offset: ClassVar[float] = 0.0
     n_levels: ClassVar[int] = 1
     varies: ClassVar[bool] = False
 
@@ -180,6 +186,12 @@ class NoiseRows(ABC):
     @abstractmethod
     def sites(self, y: Float[Tensor, "*#batch 1 M P"]) -> Sites:
         """The labels, and their noise variances in q_hat."""
+
+    def natural_sites(self, y: Elementwise, mean: Elementwise, variance: Elementwise) -> NaturalSites:
+        """The natural parameters of `sites`, y/v and 1/v, whatever the moments of f."""
+        label, v = self.sites(y)
+        shape = torch.broadcast_shapes(mean.shape, label.shape)
+        return NaturalSites((label / v).expand(shape), v.reciprocal().expand(shape))
 
     def log_density(self, y: Elementwise, f: Elementwise) -> Float[Tensor, "*batch N P"]:
         """As in `RowLikelihood`."""

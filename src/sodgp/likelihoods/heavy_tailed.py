@@ -62,6 +62,7 @@ class HeavyTailed(GaussianOptions):
 
     name: ClassVar[str] = "heavy_tailed"
     is_plain: ClassVar[bool] = False
+    uses_subset: ClassVar[bool] = True
 
     def build(self, sizes: Sizes) -> Likelihood:
         """The module with its initial parameters."""

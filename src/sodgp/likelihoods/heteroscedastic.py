@@ -48,6 +48,7 @@ class Heteroscedastic(GaussianOptions):
 
     name: ClassVar[str] = "heteroscedastic"
     is_plain: ClassVar[bool] = False
+    uses_subset: ClassVar[bool] = True
 
     def build(self, sizes: Sizes) -> Likelihood:
         """The module with its initial parameters, whose noise hardly varies."""

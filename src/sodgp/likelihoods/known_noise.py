@@ -42,6 +42,11 @@ class KnownNoise(GaussianOptions):
 
     name: ClassVar[str] = "known_noise"
     is_plain: ClassVar[bool] = False
+    uses_subset: ClassVar[bool] = True
+
+    def with_noise(self, variance: Float[Tensor, " P"], precision: Float[Tensor, "M P"]) -> KnownNoise:
+        """The same with the noise of one data set."""
+        return self.set_params(variance=variance, precision=precision)
 
     def build(self, sizes: Sizes) -> Likelihood:
         """The module, in which nothing is trained."""
@@ -49,7 +54,12 @@ class KnownNoise(GaussianOptions):
         rows = (*sizes.replicates, sizes.subset, sizes.n_outputs)
         variance = torch.ones(outputs) if self.variance is None else self.variance.expand(outputs)
         precision = torch.ones(rows) if self.precision is None else self.precision.expand(rows)
-        return KnownNoiseLikelihood(variance.to(sizes.dtype), precision.to(sizes.dtype).clone())
+        return self._module(variance.to(sizes.dtype), precision.to(sizes.dtype).clone())
+
+    def _module(
+        self, variance: Float[Tensor, "*replicates P"], precision: Float[Tensor, "*replicates M P"]
+    ) -> KnownNoiseLikelihood:
+        return KnownNoiseLikelihood(variance, precision)
 
 
 class KnownNoiseLikelihood(GaussianLikelihood):

@@ -80,6 +80,8 @@ class Architecture:
     jitter : Jitter
     dtype : torch.dtype
     replicates : torch.Size
+    target_mean : Tensor of shape [P], optional
+        Mean of the training labels, for likelihoods that start there.
 
     Examples
     --------
@@ -99,6 +101,7 @@ class Architecture:
     jitter: Jitter = field(default_factory=Jitter)
     dtype: torch.dtype = torch.float64
     replicates: torch.Size = field(default_factory=torch.Size)
+    target_mean: Float[Tensor, " P"] | None = None
 
     @property
     def widths(self) -> list[int]:
@@ -136,6 +139,7 @@ class Architecture:
             jitter=self.jitter,
             dtype=self.dtype,
             replicates=self.replicates,
+            target_mean=self.target_mean,
         )
         return self.likelihood.build(sizes)
 

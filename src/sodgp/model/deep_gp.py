@@ -90,8 +90,8 @@ class DeepGP(gpytorch.Module):
         return self.layers[0].has_kernel_per_output
 
     @property
-    def noise_variance(self) -> Float[Tensor, "*replicates 1 P"]:
-        """Noise variance of every output; where it varies over rows, a typical value."""
+    def noise_variance(self) -> Float[Tensor, "*replicates 1 P"] | None:
+        """Noise variance of every output; where it varies over rows, a typical value. None where y has none."""
         return self.likelihood.noise_variance
 
     @property

@@ -6,7 +6,9 @@ Okabe-Ito palette, safe for colour-blind readers, and never the only distinction
 """
 
 from sodgp.plots.calibration import plot_coverage, plot_pit
+from sodgp.plots.classes import plot_confusion, plot_reliability
 from sodgp.plots.comparison import plot_comparison
+from sodgp.plots.counts import plot_rootogram
 from sodgp.plots.fits import plot_fit, plot_functions
 from sodgp.plots.hidden import hidden_draws, plot_hidden, plot_warp
 from sodgp.plots.history import plot_history
@@ -16,6 +18,7 @@ from sodgp.plots.predictions import plot_predictions, plot_residuals
 __all__ = [
     "hidden_draws",
     "plot_comparison",
+    "plot_confusion",
     "plot_coverage",
     "plot_fit",
     "plot_functions",
@@ -24,7 +27,9 @@ __all__ = [
     "plot_pit",
     "plot_predictions",
     "plot_relevance",
+    "plot_reliability",
     "plot_residuals",
+    "plot_rootogram",
     "plot_subset",
     "plot_warp",
     "relevance",

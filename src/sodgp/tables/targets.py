@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterable
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sodgp.errors import InputError
 from sodgp.system.validation import FloatArray
@@ -14,7 +15,7 @@ from sodgp.tables.fitting import Unreadable
 from sodgp.tables.frames import DATE, TEXT, Cells, without_marks
 from sodgp.tables.words import MISSING, number_of, number_style, parsed
 
-__all__ = ["target_of"]
+__all__ = ["labelled", "target_of"]
 
 _STYLES = ("plain", "thousands", "comma")
 
@@ -32,7 +33,7 @@ def target_of(cells: Cells, missing: Iterable[str] = ()) -> FloatArray:
     >>> target_of(Cells("y", "text", np.array(["1,5", "?", "2"], dtype=object))).tolist()
     [1.5, nan, 2.0]
     """
-    name, marks = cells.name, MISSING | {mark.strip().casefold() for mark in missing}
+    name, marks = cells.name, _marks(missing)
     if cells.kind == DATE:
         raise InputError(f"the target {name!r} holds dates. A regression needs numbers, such as days since a date.")
     if cells.kind != TEXT:
@@ -54,3 +55,18 @@ def target_of(cells: Cells, missing: Iterable[str] = ()) -> FloatArray:
     if bad:
         raise InputError(complaint([Unreadable(name, bad, "a number")]))
     return values
+
+
+def labelled(cells: Cells, missing: Iterable[str] = ()) -> NDArray[np.bool_]:
+    """Which rows have a label, [N]: neither missing, nor one of these texts or of the usual ones.
+
+    Examples
+    --------
+    >>> labelled(Cells("y", "text", np.array(["a", "?", None, "lost"], dtype=object)), ["lost"]).tolist()
+    [True, False, False, False]
+    """
+    return np.array([text is not None for text in without_marks(cells, missing).texts(_marks(missing))], dtype=bool)
+
+
+def _marks(missing: Iterable[str]) -> frozenset[str]:
+    return MISSING | {mark.strip().casefold() for mark in missing}

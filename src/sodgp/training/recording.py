@@ -6,10 +6,11 @@ import warnings
 from collections.abc import Callable, Sequence
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from sodgp.errors import NumericalWarning
 from sodgp.inference.contract import Terms
+from sodgp.training.moving import Moving
 from sodgp.training.steps import EagerStep, GuardedAdam, Snapshot
 
 _WARM_UP = 3
@@ -30,15 +31,21 @@ class CapturedStep(EagerStep):
         learning_rate: float,
         advance: Callable[[], None],
         generators: Sequence[torch.Generator],
+        moving: Moving | None = None,
     ) -> None:
         device = next(p.device for p in model.parameters() if p.requires_grad)
         self._rate = torch.tensor(learning_rate, dtype=torch.float32, device=device)
-        super().__init__(model, objective, self._rate, advance, capturable=True)
+        super().__init__(model, objective, self._rate, advance, moving=moving, capturable=True)
         self._recording: Recording | None = Recording(self._once, self.parameters, self.optimizer, generators)
 
     def set_learning_rate(self, rate: float) -> None:
         """Use this rate from now on."""
         self._rate.fill_(rate)
+
+    @property
+    def pace(self) -> Tensor:
+        """As of a plain step, on the device."""
+        return self._rate / self._initial_rate
 
     def fall_back(self) -> bool:
         """Stop using the recording, in which a failed factorisation becomes NaN, and the compiler."""
@@ -62,7 +69,7 @@ class Recording:
     def __init__(
         self,
         once: Callable[[], Terms],
-        parameters: Sequence[nn.Parameter],
+        parameters: Sequence[Tensor],
         optimizer: torch.optim.Optimizer,
         generators: Sequence[torch.Generator],
     ) -> None:

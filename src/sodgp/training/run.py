@@ -24,6 +24,7 @@ from sodgp.training.checkpoint.journal import CheckpointJournal, Plan
 from sodgp.training.held_out import HeldOut
 from sodgp.training.history import Callback, History
 from sodgp.training.loop import train
+from sodgp.training.moving import Moving
 from sodgp.training.recording import CapturedStep, warn_of_no_recording
 from sodgp.training.restart.comparison import bound_of
 from sodgp.training.restart.warm import warm
@@ -267,12 +268,14 @@ def training_step(
     generators = _generators(seeds, settings.device) if generators is None else generators
     tape = TapeDraws(_one_or_many(generators), settings.n_samples, dtype=model.dtype, device=settings.device)
     objective = Objective(inference, model, batcher, tape, compile=settings.compile)
+    others = TapeDraws(_one_or_many(generators), settings.n_samples, dtype=model.dtype, device=settings.device)
+    moving = Moving(inference, model, batcher, others)
     if _is_to_be_recorded(model, settings):
         try:
-            return CapturedStep(model, objective, settings.learning_rate, batcher.advance, generators)
+            return CapturedStep(model, objective, settings.learning_rate, batcher.advance, generators, moving)
         except RuntimeError as error:
             warn_of_no_recording(error)
-    return EagerStep(model, objective, settings.learning_rate, batcher.advance)
+    return EagerStep(model, objective, settings.learning_rate, batcher.advance, moving=moving)
 
 
 def _is_to_be_recorded(model: DeepGP, settings: Settings) -> bool:

@@ -19,6 +19,7 @@ from sodgp.linalg.cuda.adam import CudaAdam
 from sodgp.linalg.draws import TapeDraws
 from sodgp.model.deep_gp import DeepGP
 from sodgp.training.batches import Batcher
+from sodgp.training.moving import Moving
 
 __all__ = ["Schedule"]
 
@@ -73,7 +74,9 @@ class Schedule:
 class Step(Protocol):
     """What the training loop drives."""
 
-    parameters: list[nn.Parameter]
+    @property
+    def parameters(self) -> Sequence[Tensor]:
+        """Everything that a roll-back restores: trained parameters, and buffers that steps move."""
 
     @property
     def optimizer(self) -> torch.optim.Optimizer:
@@ -223,7 +226,7 @@ class EagerStep:
     """A step run operation by operation.
 
     The objective is a pure function of the parameters, the present batch and the generators; `advance` chooses the
-    next batch.
+    next batch, and `moving` moves buffers that have no gradient after the parameters have changed.
     """
 
     def __init__(
@@ -233,16 +236,24 @@ class EagerStep:
         learning_rate: float | Tensor,
         advance: Callable[[], None] = lambda: None,
         *,
+        moving: Moving | None = None,
         capturable: bool = False,
     ) -> None:
-        self.objective, self.advance = objective, advance
-        self.parameters = [p for p in model.parameters() if p.requires_grad]
-        self.optimizer = GuardedAdam(self.parameters, learning_rate, capturable=capturable)
+        self.objective, self.advance, self.moving = objective, advance, moving
+        trained = [p for p in model.parameters() if p.requires_grad]
+        self.parameters: list[Tensor] = [*trained, *(moving.buffers if moving is not None else [])]
+        self.optimizer = GuardedAdam(trained, learning_rate, capturable=capturable)
+        self._initial_rate = float(learning_rate)
 
     def set_learning_rate(self, rate: float) -> None:
         """Use this rate from now on."""
         for group in self.optimizer.param_groups:
             group["lr"] = rate
+
+    @property
+    def pace(self) -> Tensor | float:
+        """The learning rate relative to the initial one."""
+        return float(self.optimizer.param_groups[0]["lr"]) / self._initial_rate
 
     def fall_back(self) -> bool:
         """Stop using a compiled objective, in which a failed factorisation becomes NaN."""
@@ -262,20 +273,22 @@ class EagerStep:
             raise NumericalError("the bound is not finite.")
         loss.backward()
         self.optimizer.step()
+        if self.moving is not None:
+            self.moving(self.pace)
         return {name: value.detach() for name, value in terms.items()}
 
 
 class Snapshot:
     """A copy of parameters and optimiser state, taken while they are known to be good."""
 
-    def __init__(self, parameters: Sequence[nn.Parameter], optimizer: torch.optim.Optimizer) -> None:
+    def __init__(self, parameters: Sequence[Tensor], optimizer: torch.optim.Optimizer) -> None:
         self.values = [p.detach().clone() for p in parameters]
         self.optimizer = {
             p: {key: value.clone() for key, value in state.items() if isinstance(value, Tensor)}
             for p, state in optimizer.state.items()
         }
 
-    def restore(self, parameters: Sequence[nn.Parameter], optimizer: torch.optim.Optimizer) -> None:
+    def restore(self, parameters: Sequence[Tensor], optimizer: torch.optim.Optimizer) -> None:
         """Restore everything in place; optimiser state that did not exist yet becomes zero."""
         with torch.no_grad():
             for parameter, value in zip(parameters, self.values, strict=True):

@@ -15,7 +15,7 @@ def test_a_name_stands_for_the_defaults_and_an_object_for_itself():
     method = method_of("sod").set_params(coupling="joint")
     assert method_of(method) is method
     with pytest.raises(ConfigurationError, match="choose one of 'gaussian'"):
-        likelihood_of("poisson")
+        likelihood_of("cauchy")
     with pytest.raises(ConfigurationError, match="or an object: SoD, DSVI"):
         method_of(type(method))
 

@@ -54,14 +54,14 @@ def constant(max_iter):
 def test_the_posterior_of_the_conjugate_case(batch_rows, step_size):
     """One layer: y ~ N(A'u, V + noise) independently, so p(u | y) is Gaussian in closed form."""
     data = training_set(3)
-    method = SGHMC(step_size=step_size, friction=0.1, n_chains=200, n_posterior_samples=200)
+    method = SGHMC(step_size=step_size, friction=0.1, n_chains=800, n_posterior_samples=800)
     step = step_for(method, data, batch_rows=batch_rows)
     step.model.requires_grad_(False)
     for _ in range(600):
         step.batcher.advance()
         step.sample(adapt=True)
     kept = []
-    for t in range(1500):
+    for t in range(400):
         step.batcher.advance()
         step.sample(adapt=False)
         if t % 10 == 0:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
+import itertools
 import math
 import re
 import warnings
@@ -18,6 +19,7 @@ from torch import Tensor
 
 from sodgp.errors import ConfigurationError, ModelFileError, SodgpWarning
 from sodgp.estimator.options.fields import LIKELIHOODS, METHODS, Tuning
+from sodgp.estimator.targets import MAX_CLASSES
 from sodgp.inference.diagnostics import SamplerDiagnostics
 from sodgp.kernels.description import DescribedKernel, described
 from sodgp.kernels.make import KernelSpec, make_kernel
@@ -35,6 +37,9 @@ _LARGEST = 2**53
 _LEFT_OUT = ("callbacks", "checkpoint")
 # No entry here: about the machine that trains, or stored beside the parameters with what became of it.
 _ELSEWHERE = ("n_jobs", "columns")
+# Types of labels that are numbers.
+_WHOLE = tuple(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64))
+_FLOATS = ("float16", "float32", "float64")
 # Arguments that are objects of one of these classes, or their names.
 _NAMED: dict[str, Mapping[str, type]] = {"inference": METHODS, "likelihood": LIKELIHOODS}
 
@@ -66,7 +71,7 @@ def _encode_kernel(kernel: KernelSpec, input_dims: Sequence[int]) -> str | dict[
 def _encode(name: str, value: Any) -> Any:
     if name in _LEFT_OUT or (name == "random_state" and not isinstance(value, int | np.integer)):
         return None
-    if name in _NAMED and not isinstance(value, str):
+    if name in _NAMED and not isinstance(value, str | None):
         known = _known_as(value, _NAMED[name])
         if known is None:
             raise ModelFileError(
@@ -267,6 +272,34 @@ def decode_names(info: Mapping[str, Any], entry: str, count: int) -> NDArray[np.
     if not isinstance(values, list) or len(values) != count or not all(isinstance(v, str) for v in values):
         refuse(entry, f"not {count} names")
     return np.array(values, dtype=object)
+
+
+def encode_classes(classes: NDArray[Any] | None, rows: NDArray[np.int64] | None) -> dict[str, Any] | None:
+    """Labels as JSON, with their type and the number of rows of each, where there are some."""
+    if classes is None or rows is None:
+        return None
+    kind = {"U": "str", "O": "object"}.get(classes.dtype.kind, classes.dtype.name)
+    return {"dtype": kind, "values": classes.tolist(), "rows": rows.tolist()}
+
+
+def decode_classes(info: Mapping[str, Any]) -> tuple[NDArray[Any], NDArray[np.int64]]:
+    """The labels of a classifier, in ascending order, and their rows; ModelFileError for anything else."""
+    entry = typed(info, "classes", dict)
+    values, kind, rows = entry.get("values"), entry.get("dtype"), entry.get("rows")
+    types = {"str": str, "object": str, "bool": bool, **dict.fromkeys(_WHOLE, int), **dict.fromkeys(_FLOATS, float)}
+    if entry.keys() != {"dtype", "values", "rows"} or not isinstance(kind, str) or kind not in types:
+        refuse("classes", "not a set of labels")
+    if not isinstance(values, list) or not 2 <= len(values) <= MAX_CLASSES:
+        refuse("classes", "not a list of labels")
+    if not all(type(value) is types[kind] for value in values) or any(a >= b for a, b in itertools.pairwise(values)):
+        refuse("classes", "not made of different labels of one type, in ascending order")
+    if not isinstance(rows, list) or len(rows) != len(values):
+        refuse("classes", "without rows")
+    counts = np.array([check_whole("classes", count, 1, 2**53) for count in rows], dtype=np.int64)
+    try:
+        return np.array(values, dtype=kind), counts
+    except OverflowError:
+        refuse("classes", f"too large for {kind}")
 
 
 def typed(info: Mapping[str, Any], name: str, kind: type[E]) -> E:

@@ -27,10 +27,12 @@ from torch import Tensor
 from sodgp.errors import ConfigurationError, ModelFileError
 from sodgp.estimator.files.record_fields import (
     check_whole,
+    decode_classes,
     decode_diagnostics,
     decode_history,
     decode_names,
     decode_parameters,
+    encode_classes,
     encode_diagnostics,
     encode_names,
     encode_parameters,
@@ -44,7 +46,8 @@ from sodgp.estimator.files.record_fields import (
 from sodgp.estimator.files.table_columns import decode_columns, encode_columns, input_names
 from sodgp.estimator.fitted import Columns, Fitted
 from sodgp.estimator.options.configuration import Configuration
-from sodgp.estimator.options.fields import OF_PREDICTION_ONLY
+from sodgp.estimator.options.fields import LIKELIHOODS, OF_PREDICTION_ONLY
+from sodgp.estimator.targets import n_latents
 from sodgp.inference.contract import Inference
 from sodgp.kernels.dense import covariance
 from sodgp.likelihoods.contract import LikelihoodOptions
@@ -56,11 +59,13 @@ from sodgp.system.files import StrPath
 from sodgp.system.validation import resolve_device
 
 if TYPE_CHECKING:
+    from sodgp.estimator.base import DeepGPEstimator
+    from sodgp.estimator.classifier import DeepGPClassifier
     from sodgp.estimator.regressor import DeepGPRegressor
 
-__all__ = ["from_record", "load", "save", "to_record"]
+__all__ = ["from_record", "load", "load_any", "save", "to_record"]
 
-E = TypeVar("E", bound="DeepGPRegressor")
+E = TypeVar("E", bound="DeepGPEstimator")
 
 _MAX_DIMENSION = 10**7
 _MAX_LAYERS = 1000
@@ -70,7 +75,7 @@ _SCALER = ("mean", "var", "scale")
 _SCALERS = ("x_scaler", "y_scaler", "x_seen", "y_seen")
 
 
-def save(estimator: DeepGPRegressor, path: StrPath) -> None:
+def save(estimator: DeepGPEstimator, path: StrPath) -> None:
     """Write a fitted estimator; see `sodgp.system.container.write_record` for the path."""
     check_destination(path)
     write_record(path, to_record(estimator))
@@ -91,7 +96,16 @@ def load(cls: type[E], path: StrPath) -> E:
         raise ModelFileError(f"{path} is not a usable model: {error}") from error
 
 
-def to_record(estimator: DeepGPRegressor) -> Record:
+def load_any(path: StrPath) -> DeepGPRegressor | DeepGPClassifier:
+    """Read a regressor or a classifier, whichever the file holds; ModelFileError as in `load`."""
+    from sodgp.estimator.classifier import DeepGPClassifier
+    from sodgp.estimator.regressor import DeepGPRegressor
+
+    is_classifier = read_record(path).info.get("estimator") == DeepGPClassifier.__name__
+    return load(DeepGPClassifier, path) if is_classifier else load(DeepGPRegressor, path)
+
+
+def to_record(estimator: DeepGPEstimator) -> Record:
     """Everything a fitted estimator needs to predict, and its history.
 
     Raises
@@ -116,7 +130,7 @@ def to_record(estimator: DeepGPRegressor) -> Record:
         "likelihood": fitted.likelihood.name,
         "input_dim": int(model.layers[0].mean.weight.shape[-2]),
         "columns": encode_columns(estimator.columns, columns),
-        "n_outputs": columns.n_targets,
+        "n_outputs": model.n_outputs,
         "size": fitted.subset_size,
         "hidden_widths": model.widths[:-1],
         "n_rows": fitted.n_rows,
@@ -124,6 +138,7 @@ def to_record(estimator: DeepGPRegressor) -> Record:
         "y_is_vector": columns.y_is_vector,
         "feature_names": encode_names(columns.inputs),
         "target_names": encode_names(columns.targets),
+        "classes": encode_classes(columns.classes, columns.class_rows),
         "restart_bounds": fitted.restart_bounds,
         "subset_size_reason": fitted.subset_size_reason,
         "models": [
@@ -150,7 +165,7 @@ def to_record(estimator: DeepGPRegressor) -> Record:
     return record
 
 
-def _has_members(estimator: DeepGPRegressor, count: int, stopped: Any) -> bool:
+def _has_members(estimator: DeepGPEstimator, count: int, stopped: Any) -> bool:
     """Whether these are as many models as the estimator asks for, or fewer because training was interrupted."""
     asked = estimator.n_members
     return asked in (None, count) or (stopped == "interrupted" and count < asked)
@@ -164,7 +179,7 @@ def _model_tensors(fitted: Fitted) -> dict[str, Tensor]:
     return tensors
 
 
-def _check_reads_back(estimator: DeepGPRegressor, record: Record) -> None:
+def _check_reads_back(estimator: DeepGPEstimator, record: Record) -> None:
     """ModelFileError for what could not be loaded later, or would predict otherwise: it is not written."""
     changed = "the estimator's parameters were changed after fit; fit it again, then save it."
     try:
@@ -200,7 +215,11 @@ def from_record(cls: type[E], record: Record) -> E:
     except (ConfigurationError, OverflowError) as error:
         raise ModelFileError(str(error)) from error
     M, N = whole(info, "size", 1, _MAX_DIMENSION), whole(info, "n_rows", 1, 2**53)
-    likelihood = config.likelihood
+    classes, class_rows = decode_classes(info) if "classes" in cls.takes else (None, None)
+    # Where the options leave it open it is what the file says, whatever this version would choose.
+    likelihood = _likelihood(likelihood_name) if config.is_open else config.likelihood
+    if likelihood.targets not in cls.takes:
+        refuse("likelihood", f"of {likelihood.targets}")
     if is_known:
         likelihood = KnownNoise(**likelihood.get_params())
     elif likelihood.name != likelihood_name:
@@ -222,10 +241,14 @@ def from_record(cls: type[E], record: Record) -> E:
         refuse("parameters.n_members", f"{estimator.n_members}, with {len(entries)} models")
     scalers = _scalers(shared, D, P, N)
     y_is_vector = typed(info, "y_is_vector", bool)
-    if y_is_vector and P != 1:
+    if classes is not None and n_latents(likelihood, len(classes)) != P:
+        refuse("classes", f"{len(classes)} labels, with {P} outputs")
+    n_targets = P if classes is None else 1
+    if y_is_vector and n_targets != 1:
         refuse("y_is_vector", f"true with {P} outputs")
-    inputs, targets = input_names(info, D, encoder), decode_names(info, "target_names", P)
-    columns = Columns(D if encoder is None else encoder.n_features_in_, P, y_is_vector, inputs, targets, encoder)
+    inputs, targets = input_names(info, D, encoder), decode_names(info, "target_names", n_targets)
+    count = D if encoder is None else encoder.n_features_in_
+    columns = Columns(count, n_targets, y_is_vector, inputs, targets, classes, class_rows, encoder)
     held_out = whole(info, "n_held_out", 0, 2**53)
     bounds, reason = info.get("restart_bounds"), info.get("subset_size_reason")
     members = []
@@ -257,6 +280,12 @@ def from_record(cls: type[E], record: Record) -> E:
             refuse("diagnostics", "those of a sampler, but nothing was sampled")
     estimator.fitted_ = replace(members[0], members=tuple(members) if len(members) > 1 else ())
     return estimator
+
+
+def _likelihood(name: str) -> LikelihoodOptions:
+    if name not in LIKELIHOODS:
+        refuse("likelihood", "unknown to this sodgp")
+    return LIKELIHOODS[name]()
 
 
 def _settled(info: Mapping[str, Any], config: Configuration, likelihood: LikelihoodOptions, n_rows: int) -> Inference:
@@ -334,6 +363,9 @@ def _rebuilt(
     precision = state.get("likelihood.subset_precision")
     if precision is not None and not bool((precision > 0).all()):
         refuse(_STATE + "likelihood.subset_precision", "not positive")
+    for name, tensor in state.items():
+        if name.endswith(".lambda_2") and not bool((tensor >= 0).all()):
+            refuse(_STATE + name, "negative")
     model.load_state_dict(state, strict=True)
     return model.requires_grad_(False).eval()
 
@@ -388,7 +420,7 @@ def _scaler(tensors: Mapping[str, Tensor], name: str, columns: int, rows: int) -
     return scaler
 
 
-def _device(estimator: DeepGPRegressor) -> torch.device:
+def _device(estimator: DeepGPEstimator) -> torch.device:
     """The device that the estimator asks for; where this machine lacks it, the estimator's option becomes "cpu"."""
     try:
         device = resolve_device(estimator.device)

@@ -24,7 +24,7 @@ from sodgp.estimator.options.fields import (
     checked_threads,
     checked_width,
     checkpoint_of,
-    likelihood_of,
+    likelihood_for,
     method_of,
     progress_of,
     tuning_of,
@@ -41,7 +41,7 @@ from sodgp.system.validation import check_choice, check_flag, check_integer, che
 from sodgp.training.history import Callback
 
 if TYPE_CHECKING:
-    from sodgp.estimator.regressor import DeepGPRegressor
+    from sodgp.estimator.base import DeepGPEstimator
 
 __all__ = ["BATCH_SIZE", "Configuration"]
 
@@ -52,10 +52,14 @@ _DTYPES = {"float64": torch.float64, "float32": torch.float32}
 
 @dataclass(frozen=True)
 class Configuration:
-    """Checked options. Build one with `from_estimator`; see `sodgp.DeepGPRegressor` for their meaning."""
+    """Checked options. Build one with `from_estimator`; see `sodgp.DeepGPRegressor` for their meaning.
+
+    Where `is_open`, the number of classes decides the likelihood: see `likelihood_for`.
+    """
 
     method: Inference
     likelihood: LikelihoodOptions
+    is_open: bool
     n_layers: int
     hidden_width: int | list[int] | None
     hidden_mean: str
@@ -87,13 +91,13 @@ class Configuration:
 
     @classmethod
     def from_estimator(
-        cls, estimator: DeepGPRegressor, *, knows_noise: bool = False, resume: bool = False
+        cls, estimator: DeepGPEstimator, *, knows_noise: bool = False, resume: bool = False
     ) -> Configuration:
         """Check every option of an estimator, and every rule about two of them.
 
         Parameters
         ----------
-        estimator : DeepGPRegressor
+        estimator : DeepGPEstimator
         knows_noise, resume : bool
             Whether `fit` gets noise variances, and whether it continues from a checkpoint.
 
@@ -103,7 +107,8 @@ class Configuration:
             Naming the option, what it was, and what it may be.
         """
         e = estimator
-        method, likelihood, tuning = method_of(e.inference), likelihood_of(e.likelihood), tuning_of(e.tuning)
+        method, tuning = method_of(e.inference), tuning_of(e.tuning)
+        likelihood = likelihood_for(e.likelihood, e.takes, None)
         checkpoint, callbacks = checkpoint_of(e.checkpoint), checked_callbacks(e.callbacks)
         width, size, fraction = (
             checked_width(e.hidden_width),
@@ -125,6 +130,7 @@ class Configuration:
         config = cls(
             method=method,
             likelihood=likelihood,
+            is_open=e.likelihood is None,
             n_layers=check_integer("n_layers", e.n_layers, minimum=1),
             hidden_width=width,
             hidden_mean=e.hidden_mean,
@@ -156,6 +162,10 @@ class Configuration:
         )
         check_rules(Combination(e, config, knows_noise, resume))
         return config
+
+    def likelihood_for(self, n_classes: int) -> LikelihoodOptions:
+        """The likelihood, for so many classes where y has some."""
+        return likelihood_for(None, ("classes",), n_classes) if self.is_open else self.likelihood
 
     def automatic_size(self, X: Tensor) -> AutoSize | None:
         """What ``subset_size="auto"`` chooses for the scaled inputs X [N, D]; None for another `subset_size`."""
@@ -217,7 +227,7 @@ class Configuration:
         return widths
 
 
-def _n_members(e: DeepGPRegressor, method: Inference, effort: Effort) -> int:
+def _n_members(e: DeepGPEstimator, method: Inference, effort: Effort) -> int:
     """Models that predict as one: as many as the user says, or as method and effort want where no option objects."""
     if e.n_members is not None:
         return check_integer("n_members", e.n_members, minimum=1)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, Final, TypeVar
@@ -22,7 +22,17 @@ from sodgp.inference.dsvi import DSVI
 from sodgp.inference.mean_field import MeanField
 from sodgp.inference.sghmc import SGHMC
 from sodgp.inference.sod import SoD
-from sodgp.likelihoods import Gaussian, HeavyTailed, Heteroscedastic
+from sodgp.likelihoods import (
+    Bernoulli,
+    Dirichlet,
+    Gaussian,
+    HeavyTailed,
+    Heteroscedastic,
+    NegativeBinomial,
+    Poisson,
+    Softmax,
+    StudentT,
+)
 from sodgp.likelihoods.contract import LikelihoodOptions
 from sodgp.linalg.cholesky import DEFAULT_JITTER, Jitter
 from sodgp.model.architecture import Initialization
@@ -39,9 +49,10 @@ E = TypeVar("E")
 METHODS: Final[dict[str, type[SoD | DSVI | SGHMC | MeanField]]] = {
     method.name: method for method in (SoD, DSVI, SGHMC, MeanField)
 }
-LIKELIHOODS: Final[dict[str, type[Gaussian | Heteroscedastic | HeavyTailed]]] = {
-    likelihood.name: likelihood for likelihood in (Gaussian, Heteroscedastic, HeavyTailed)
-}
+_OF_NUMBERS: Final = (Gaussian, Heteroscedastic, HeavyTailed, StudentT)
+_OF_COUNTS: Final = (Poisson, NegativeBinomial)
+_OF_CLASSES: Final = (Bernoulli, Softmax, Dirichlet)
+LIKELIHOODS: Final[dict[str, type[Any]]] = {each.name: each for each in (*_OF_NUMBERS, *_OF_COUNTS, *_OF_CLASSES)}
 # Fields of methods and likelihoods that training does not use: they may be changed without a new fit.
 OF_PREDICTION_ONLY: Final = frozenset({"member_spread", "outlier_probability"})
 
@@ -189,11 +200,38 @@ def method_of(inference: Any) -> Inference:
     return _named("inference", inference, _METHODS)
 
 
-def likelihood_of(likelihood: Any) -> LikelihoodOptions:
-    """The likelihood that a name stands for, with its defaults; or the object itself."""
+def likelihood_of(likelihood: Any) -> LikelihoodOptions | None:
+    """The likelihood that a name stands for, with its defaults; or the object itself, or None where data decide."""
+    if likelihood is None:
+        return None
     if not isinstance(likelihood, str | type) and isinstance(likelihood, LikelihoodOptions):
         return likelihood
     return _named("likelihood", likelihood, _LIKELIHOODS)
+
+
+def likelihood_for(likelihood: Any, takes: Sequence[str], n_classes: int | None) -> LikelihoodOptions:
+    """The likelihood of a fit to so many classes; None for a number that is not known yet.
+
+    Raises
+    ------
+    ConfigurationError
+        It is unknown, or of another kind of y than the estimator takes.
+    """
+    if likelihood is None and "classes" not in takes:
+        raise ConfigurationError(f"likelihood=None is unknown; give one of {', '.join(map(repr, _names(takes)))}.")
+    found = likelihood_of(likelihood) or _LIKELIHOODS["bernoulli" if n_classes in (None, 2) else "softmax"]
+    if found.targets not in takes:
+        other = "DeepGPClassifier" if found.targets == "classes" else "DeepGPRegressor"
+        raise ConfigurationError(
+            f"likelihood={found.name!r} is of {found.targets}, for {other}; here it is one of"
+            f" {', '.join(map(repr, _names(takes)))}."
+        )
+    return found
+
+
+def _names(takes: Sequence[str]) -> list[str]:
+    """Names of the likelihoods of such y."""
+    return [name for name, each in LIKELIHOODS.items() if each.targets in takes]
 
 
 def _named(argument: str, value: Any, known: Mapping[str, E]) -> E:

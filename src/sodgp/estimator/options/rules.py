@@ -67,7 +67,7 @@ def rules(c: Combination) -> Iterator[Rule]:
     )
     yield Rule(
         "warm_start with noise that varies",
-        config.warm_start and not is_plain,
+        config.warm_start and not is_plain and config.likelihood.is_conjugate,
         "warm_start=True does not carry noise that varies: use likelihood='gaussian'.",
     )
     yield Rule(
@@ -117,6 +117,12 @@ def rules(c: Combination) -> Iterator[Rule]:
         "noise_variance with validation_fraction",
         c.knows_noise and is_validated,
         "validation_fraction and noise_variance do not go together; leave one out.",
+    )
+    yield Rule(
+        "validation_fraction with transformed labels",
+        is_validated and config.likelihood.targets == "classes" and config.likelihood.uses_subset,
+        f"validation_fraction scores labels, and likelihood={config.likelihood.name!r} is trained on numbers made of"
+        " them: leave one out.",
     )
     yield Rule(
         "resume without a folder",

@@ -22,6 +22,9 @@ from sodgp.inference.contract import Inference, Parameters, Subset, TrainingSet
 from sodgp.model.deep_gp import DeepGP
 from sodgp.training.restart.comparison import bound_of
 
+# What belongs to the rows of a subset, in any layer: q, and the sites of labels.
+_OF_ROWS = ("q_mean", "q_factor", "lambda_1", "lambda_2")
+
 logger = logging.getLogger("sodgp")
 
 
@@ -58,7 +61,7 @@ def warm(
 def _copy_parameters(old: DeepGP, new: DeepGP, *, with_q: bool) -> None:
     """Copy every tensor of `old` into `new`; those of q(F_S), whose rows may differ, only `with_q`."""
     ours, theirs = new.state_dict(), old.state_dict()
-    names = {name for name in ours if with_q or name.rsplit(".", 1)[-1] not in ("q_mean", "q_factor")}
+    names = {name for name in ours if with_q or name.rsplit(".", 1)[-1] not in _OF_ROWS}
     if not new.likelihood.n_parameters:
         # The noise is known, from the new data.
         names = {name for name in names if not name.startswith("likelihood.")}
@@ -93,13 +96,17 @@ def _carry(
     device = model.device
     # The same rows in the same order: q itself, to the last bit and with the same signs in its factors.
     if torch.equal(subset.X, data.X_s) and torch.equal(subset.y, data.y_s):
-        _put(model, [(layer.q_mean, layer.get_parameter("q_factor")) for layer in old.layers])
+        theirs = old.state_dict()
+        for name, values in model.state_dict().items():
+            if name.rsplit(".", 1)[-1] in _OF_ROWS:
+                values.copy_(theirs[name])
         return
     before, after = (Subset(*(t.double().to(device) for t in pair)) for pair in (subset, (data.X_s, data.y_s)))
     try:
         new = copy.deepcopy(model).double()
-        variances = inference.label_variances(old.double(), before.X), inference.label_variances(new, after.X)
-        variants = inference.carried(old, before, after, matching_rows(before, after), variances)
+        variants = inference.carried(old.double(), new, before, after, matching_rows(before, after))
+        for ours, buffer in zip(model.buffers(), new.buffers(), strict=True):
+            ours.copy_(buffer)
         tried = [(score(_put(copy.deepcopy(model), q)), q) for q in variants.values()]
     except (NumericalError, torch.linalg.LinAlgError) as error:  # type: ignore[attr-defined]
         logger.info("q(F_S) could not be carried over and begins anew: %s", error)
