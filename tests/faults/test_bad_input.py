@@ -329,7 +329,7 @@ OUT_OF_RANGE = [
     ("tuning", "none"),
     ("likelihood", 3),
     ("inference", DeepGPRegressor),
-    ("callbacks", print),
+    ("callbacks", "print"),
     ("callbacks", ["print"]),
 ]
 
