@@ -25,6 +25,7 @@ __all__ = [
     "SodgpError",
     "SodgpWarning",
     "SubsetSizeWarning",
+    "TableWarning",
     "WorkerError",
 ]
 
@@ -258,6 +259,17 @@ class SubsetSizeWarning(SodgpWarning):
     >>> import warnings
     >>> with warnings.catch_warnings():
     ...     warnings.simplefilter("error", SubsetSizeWarning)  # stop instead
+    """
+
+
+class TableWarning(SodgpWarning):
+    """Rows of a table have levels or gaps that training had not; they were filled in.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> with warnings.catch_warnings():
+    ...     warnings.simplefilter("error", TableWarning)  # stop instead
     """
 
 

@@ -96,6 +96,22 @@ def test_counts_come_in_batches_too():
     assert_allclose(type(whole).concatenate(parts).log_prob(np.ones(23)), whole.log_prob(np.ones(23)), rtol=1e-10)
 
 
+@pytest.mark.parametrize("kind", [DeepGPRegressor, DeepGPClassifier])
+def test_tables_come_in_batches_too(tmp_path, kind):
+    frame = FRAME.assign(city=["north", "south"] * 25, id=range(50))
+    options = {"n_layers": 1, "max_iter": 3, "subset_size": 10, "n_predict_samples": 5, "random_state": 0}
+    model = kind(**options, columns={"id": "drop"}).fit(frame, np.arange(50) % 2)
+    new = NEW.assign(city=["south"] * 20 + ["north"] * 3)
+    new.to_csv(tmp_path / "new.csv", index=False)
+    whole = model.predict_distribution(new).mean
+    for X in (new, tmp_path / "new.csv"):
+        found = model.predict_batches(X, method="predict_distribution", batch_rows=10)
+        assert_allclose(np.concatenate([each.mean for each in found]), whole, rtol=1e-10)
+    NEW.to_csv(tmp_path / "new.csv", index=False)
+    with pytest.raises(InputError, match="lacks input columns of the model: 'city'"):
+        next(model.predict_batches(tmp_path / "new.csv"))
+
+
 def test_what_cannot_be_used_is_refused(model):
     with pytest.raises(ConfigurationError, match="batch_rows must be an integer"):
         model.predict_batches(NEW, batch_rows=0)

@@ -70,3 +70,38 @@ def test_files_that_cannot_be_read_are_named(tmp_path):
     rest = pieces(tmp_path / "long.csv", 1)
     with pytest.raises(InputError, match=r"long\.csv cannot be read after row \d"):
         list(rest)
+
+
+def test_columns_have_the_types_of_the_whole_table(tmp_path):
+    frame = pd.DataFrame(
+        {
+            "code": ["1", "02", "3", "x", "5", ""],
+            "number": ["1", "2", "3.5", "", "", ""],
+            "flag": ["True", "False", "", "True", "", ""],
+            "whole": ["1", "2", "3", "", "5", "6"],
+        }
+    )
+    path = tmp_path / "t.csv"
+    frame.to_csv(path, index=False)
+    together = pd.concat([piece.read() for piece in pieces(path, 2)], ignore_index=True)
+    whole = read_table(path)
+    assert together["code"].dropna().tolist() == ["1", "02", "3", "x", "5"] == whole["code"].dropna().tolist()
+    pd.testing.assert_frame_equal(together[["number", "whole"]], whole[["number", "whole"]])
+    assert together["flag"].astype(object).where(together["flag"].notna(), None).tolist() == [
+        True, False, None, True, None, None,
+    ]  # fmt: skip
+    assert {piece.read()["whole"].dtype.kind for piece in pieces(path, 2)} == {"f"}
+
+
+def test_whole_numbers_with_gaps_are_floats_in_every_piece(tmp_path):
+    frame = pd.DataFrame({"n": pd.array([1, 2, 3, None], dtype="Int64")})
+    frame.to_parquet(tmp_path / "t.parquet", row_group_size=2)
+    together = pd.concat([piece.read() for piece in pieces(tmp_path / "t.parquet", 2)], ignore_index=True)
+    assert {str(dtype) for dtype in together.dtypes} <= {"float64", "Int64"}
+
+
+def test_the_dialect_of_a_file_is_taken(tmp_path):
+    (tmp_path / "t.csv").write_bytes("Größe;Ort\n1,75;Köln\n1,8;Bonn\n".encode("latin-1"))
+    frame = next(pieces(tmp_path / "t.csv")).read()
+    assert frame["Größe"].tolist() == [1.75, 1.8]
+    pd.testing.assert_frame_equal(frame, read_table(tmp_path / "t.csv"))

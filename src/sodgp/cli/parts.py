@@ -8,23 +8,35 @@ import json
 import re
 import shutil
 from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from sodgp.cli.columns import Reading
 from sodgp.cli.predictions import predictions
-from sodgp.cli.tables import PARQUET, model_inputs, refuse_unusable, table_suffix, write_table
+from sodgp.cli.tables import PARQUET, model_inputs, table_suffix, with_columns, write_table
 from sodgp.errors import InputError
 from sodgp.system.files import alone_in, write_text_whole, write_whole
 from sodgp.system.jobs import in_jobs
 from sodgp.system.progress import say
-from sodgp.tables.pieces import PIECE_ROWS, Piece, pieces
+from sodgp.system.version import VERSION
+from sodgp.tables.pieces import PIECE_ROWS, Piece, dialect_of, pieces
 
 if TYPE_CHECKING:
     from sodgp import DeepGPClassifier, DeepGPRegressor
 
-_ROW = re.compile(r"row (\d+) below the header")
+_ROW = re.compile(r"\bin row (\d+)")
 _COPIED_BYTES = 2**20
+
+
+@dataclass(frozen=True)
+class Shown:
+    """What the result has beside the predictions: probabilities of quantiles, and columns of the table in front."""
+
+    quantiles: Sequence[float] | None = None
+    keep: list[str] | None = None
+    is_json: bool = False
 
 
 def predict_in_parts(
@@ -32,14 +44,15 @@ def predict_in_parts(
     model: Path,
     data: Path,
     out: Path,
-    wanted: Sequence[float] | None,
+    shown: Shown,
     jobs: int,
+    reading: Reading,
     rows: int = PIECE_ROWS,
 ) -> tuple[int, list[str]]:
     """Predict a large table and write the predictions to `out`, whole or not at all; their number and their columns.
 
-    Parts that are done are files in a folder beside `out`. Another call for the same model, table and probabilities
-    takes them from there, whatever ended this one.
+    Parts that are done are files in a folder beside `out`. Another call for the same model, table and columns takes
+    them from there, whatever ended this one.
 
     Raises
     ------
@@ -47,9 +60,12 @@ def predict_in_parts(
         A part of the table cannot be used, or another process is writing the same predictions.
     """
     folder = out.with_name(f".{out.name}.parts")
-    task = _task(estimator, model, data, wanted, rows)
+    task = _task(estimator, model, data, shown, reading, rows)
     with _Folder(folder, task):
         suffix = table_suffix(out)
+        dialect = dialect_of(data, separator=reading.sign, decimal=reading.decimal, encoding=reading.encoding)
+        if dialect is not None and dialect.said:
+            say(f"Note: {data}: {dialect.said}.")
         done = {path for path in folder.iterdir() if path.name.startswith("part-")}
         if done:
             say(f"Continuing: {len(done):,} part{'s' * (len(done) > 1)} of {out} were predicted before.")
@@ -58,14 +74,14 @@ def predict_in_parts(
 
         def tasks() -> Iterator[tuple[Any, ...]]:
             nonlocal count
-            for number, piece in enumerate(pieces(data, rows)):
+            for number, piece in enumerate(pieces(data, rows, dialect)):
                 part = folder / f"part-{number:07d}{'.parquet' if suffix in PARQUET else suffix.removesuffix('.gz')}"
                 parts.append(part)
                 count = piece.stop
                 if number == 0:
                     model_inputs(estimator, piece.read(), data)  # notes on columns, once
                 if part not in done:
-                    yield str(model.resolve()), estimator.n_threads, piece, part, wanted
+                    yield str(model.resolve()), estimator.n_threads, piece, part, shown
 
         for _ in in_jobs(_predict_part, tasks(), jobs, "predicted"):
             pass
@@ -77,20 +93,18 @@ def predict_in_parts(
     return count, columns
 
 
-def _predict_part(
-    model: str, threads: int | str | None, piece: Piece, part: Path, wanted: Sequence[float] | None
-) -> None:
+def _predict_part(model: str, threads: int | str | None, piece: Piece, part: Path, shown: Shown) -> None:
     """Predict one piece of the table, and write the part of the predictions."""
     estimator = _model(model).set_params(n_threads=threads)
     frame = piece.read()
     try:
         X = model_inputs(estimator, frame, piece.path, quiet=set(frame.columns))
-        refuse_unusable(X, piece.path)
+        found = predictions(estimator, X, None if shown.quantiles is None else list(shown.quantiles))
     except InputError as error:
         # Rows are counted from the beginning of the table.
-        told = _ROW.sub(lambda found: f"row {int(found[1]) + piece.start} below the header", str(error))
+        told = _ROW.sub(lambda found: f"in row {int(found[1]) + piece.start}", str(error))
         raise InputError(told) from error
-    write_table(predictions(estimator, X, None if wanted is None else list(wanted)), part)
+    write_table(with_columns(estimator, frame, found, shown.keep, is_json=shown.is_json), part)
 
 
 @lru_cache(maxsize=1)
@@ -102,20 +116,19 @@ def _model(path: str) -> DeepGPRegressor | DeepGPClassifier:
 
 
 def _task(
-    estimator: DeepGPRegressor | DeepGPClassifier, model: Path, data: Path, wanted: Sequence[float] | None, rows: int
+    estimator: DeepGPRegressor | DeepGPClassifier, model: Path, data: Path, shown: Shown, reading: Reading, rows: int
 ) -> dict[str, object]:
     """What the parts depend on: they belong together only if all of it is the same."""
-    import sodgp
-
     file = model / "model.sodgp" if model.is_dir() else model
     state = data.stat()
     return {
         "model": hashlib.sha256(file.read_bytes()).hexdigest(),
         "table": [str(data.resolve()), state.st_size, state.st_mtime_ns],
-        "quantiles": None if wanted is None else list(wanted),
+        "shown": asdict(shown),
+        "reading": asdict(reading),
         "rows": rows,
         "samples": estimator.n_predict_samples,
-        "version": sodgp.__version__,
+        "version": VERSION,
     }
 
 
@@ -156,6 +169,8 @@ def _join(parts: Sequence[Path], out: Path, suffix: str) -> list[str]:
             for number, part in enumerate(parts):
                 with part.open("rb") as source:
                     header = source.readline()
+                    while header.count(b'"') % 2:  # a name of several lines
+                        header += source.readline()
                     target.write(header if number == 0 else b"")
                     shutil.copyfileobj(source, target, _COPIED_BYTES)
 
@@ -166,14 +181,16 @@ def _join(parts: Sequence[Path], out: Path, suffix: str) -> list[str]:
 
 
 def _join_parquet(parts: Sequence[Path], out: Path) -> list[str]:
+    import pyarrow as pa
     import pyarrow.parquet as pq
 
-    schema = pq.read_schema(parts[0])
+    # A column of which a part has no cell has no type there.
+    schema = pa.unify_schemas([pq.read_schema(part).remove_metadata() for part in parts], promote_options="permissive")
 
     def write(scratch: Path) -> None:
         with pq.ParquetWriter(scratch, schema) as writer:
             for part in parts:
-                writer.write_table(pq.read_table(part).cast(schema))
+                writer.write_table(pq.read_table(part).replace_schema_metadata().cast(schema))
 
     write_whole(out, write)
     return list(schema.names)

@@ -93,9 +93,14 @@ def _predicted(estimator: Any, method: str, batch: Any, options: dict[str, Any])
     if is_named:
         frame = batch.read() if isinstance(batch, Piece) else batch.to_pandas()
         names = getattr(estimator, "feature_names_in_", None)
-        missing = [] if names is None else [repr(name) for name in names if name not in frame.columns]
+        encoder = estimator.fitted_.columns.encoder
+        needed = (names if encoder is None else [column.name for column in encoder.used_]) if names is not None else ()
+        missing = [repr(name) for name in needed if name not in frame.columns]
         if missing:
             raise InputError(f"a batch lacks input columns of the model: {', '.join(missing)}.")
         # Without names in the model it is the order that counts.
-        batch = frame.to_numpy(dtype="float64", na_value=float("nan")) if names is None else frame[list(names)]
+        if names is None:
+            batch = frame.to_numpy(dtype="float64", na_value=float("nan"))
+        else:
+            batch = frame[[name for name in names if name in frame.columns]]
     return getattr(estimator, method)(batch, **options)

@@ -107,9 +107,14 @@ def _fit_all(
         with gradients():
             for estimator, config, seeds, values in zip(estimators, configs, seeds_of_each, data, strict=True):
                 previous = _previous(estimator) if config.warm_start else None
-                as_classes = "classes" in estimator.takes
                 with enough_for_preparation(*values[:2], models=len(seeds)):
-                    checked = checked_data(type(estimator).__name__, *values, as_classes=as_classes)
+                    checked = checked_data(
+                        type(estimator).__name__,
+                        *values,
+                        as_classes="classes" in estimator.takes,
+                        columns=estimator.columns,
+                        previous=previous,
+                    )
                     for seed in seeds:
                         model = prepare(config, checked, seed=seed, previous=previous, plan=plan)
                         prepared.append(model)

@@ -17,6 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
 from sodgp.errors import InputError, NumericalError
+from sodgp.estimator.columns import rows_of
 from sodgp.estimator.fitted import Fitted
 from sodgp.estimator.memory_budget import chunk_rows, halving
 from sodgp.estimator.options.fields import method_of
@@ -29,7 +30,7 @@ from sodgp.predictive.mixture import GaussianMixture
 from sodgp.predictive.outliers import OUTLIER_SCALE, widening
 from sodgp.system import memory
 from sodgp.system.running import cpu_threads
-from sodgp.system.validation import FloatArray, check_integer, check_predict_data, check_threads, seed_from
+from sodgp.system.validation import FloatArray, check_integer, check_threads, seed_from
 
 if TYPE_CHECKING:
     from sodgp.estimator.base import DeepGPEstimator
@@ -89,7 +90,7 @@ def asked(estimator: DeepGPEstimator, X: Any) -> tuple[FloatArray, PredictionOpt
         # Counts and class probabilities have no spread around their mean that could be scaled.
         spread=method_of(estimator.inference).usual_spread(estimator.n_members_) if has_units else 1.0,
     )
-    return check_predict_data(estimator, X), options
+    return rows_of(estimator, X), options
 
 
 @_in_threads

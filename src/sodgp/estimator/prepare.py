@@ -16,6 +16,7 @@ from torch import Tensor
 
 from sodgp.errors import InputError
 from sodgp.estimator.checkpoint_plan import seeds_of
+from sodgp.estimator.columns import ColumnsOption, encoder_for
 from sodgp.estimator.fitted import Columns, Fitted
 from sodgp.estimator.lost_signal import warn_of_lost_signal
 from sodgp.estimator.options.configuration import Configuration
@@ -93,11 +94,24 @@ class Prepared:
         )
 
 
-def checked_data(name: str, X: Any, y: Any, noise_variance: Any = None, *, as_classes: bool = False) -> Data:
+def checked_data(
+    name: str,
+    X: Any,
+    y: Any,
+    noise_variance: Any = None,
+    *,
+    as_classes: bool = False,
+    columns: ColumnsOption = "auto",
+    previous: Fitted | None = None,
+) -> Data:
     """X [N, D] and y [N, P] as numbers, with the names of their columns; `name` of the estimator is for messages.
 
-    With `as_classes` y [N, 1] has the places of the labels in ``columns.classes``.
+    With `as_classes` y [N, 1] has the places of the labels in ``columns.classes``. `columns` is the estimator's option;
+    a fit that continues a `previous` one encodes a table in the same way.
     """
+    encoder = encoder_for(columns, X, previous)
+    if encoder is not None:
+        X = encoder.transform(X)
     classes = None
     if as_classes:
         classes, y_codes = labels_and_codes(y)
@@ -105,20 +119,21 @@ def checked_data(name: str, X: Any, y: Any, noise_variance: Any = None, *, as_cl
     names = type(name, (MultiOutputMixin, RegressorMixin, BaseEstimator), {})()
     X_raw, y_raw = check_fit_data(names, X, y_codes if as_classes else y)
     y_columns = y_raw.reshape(len(y_raw), -1)
-    columns = Columns(
-        n_inputs=X_raw.shape[1],
+    found = Columns(
+        n_inputs=X_raw.shape[1] if encoder is None else encoder.n_features_in_,
         n_targets=y_columns.shape[1],
         y_is_vector=y_raw.ndim == 1,
-        inputs=getattr(names, "feature_names_in_", None),
+        inputs=getattr(names, "feature_names_in_", None) if encoder is None else encoder.feature_names_in_,
         targets=target_names_in(y),
         classes=classes,
         class_rows=None if classes is None else np.bincount(y_codes, minlength=len(classes)),
+        encoder=encoder,
     )
-    warn_of_lost_signal(X, X_raw, columns.inputs, "X")
+    warn_of_lost_signal(X, X_raw, found.inputs if encoder is None else encoder.get_feature_names_out(), "X")
     if not as_classes:
-        warn_of_lost_signal(y, y_columns, columns.targets, "y")
+        warn_of_lost_signal(y, y_columns, found.targets, "y")
     known = None if noise_variance is None else check_noise_variance(noise_variance, y_columns.shape)
-    return Data(X_raw, y_columns, columns, known)
+    return Data(X_raw, y_columns, found, known)
 
 
 def prepare(

@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from sodgp.errors import InputError
 from sodgp.estimator.classifier import DeepGPClassifier
+from sodgp.estimator.columns import in_parts
 from sodgp.estimator.describe import target_names
 from sodgp.estimator.prepare import target_names_in
 from sodgp.estimator.regressor import DeepGPRegressor
@@ -22,7 +23,7 @@ from sodgp.predictive.density import tail_probability
 from sodgp.predictive.mixture import GaussianMixture
 from sodgp.predictive.student import StudentMixture
 from sodgp.system.readable import check_readable
-from sodgp.system.validation import FloatArray, to_rows, without_tensors
+from sodgp.system.validation import FloatArray, without_tensors
 
 if TYPE_CHECKING:
     from sodgp.evaluation.classes import ClassEvaluation
@@ -58,7 +59,7 @@ class Score:
     high: float
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Evaluation:
     """Predictions for N rows with P targets, and the observations; every array is [N, P], in original units.
 
@@ -87,6 +88,9 @@ class Evaluation:
     >>> evaluation = evaluate(model, X, X[:, 0])
     >>> len(evaluation), evaluation.residual.shape
     (30, (30, 1))
+    >>> evaluation
+    Evaluation(30 rows)
+      y: RMSE ..., R² ..., NLPP ..., 90 % coverage ... %
     """
 
     targets: tuple[str, ...]
@@ -104,6 +108,16 @@ class Evaluation:
 
     def __len__(self) -> int:
         return len(self.y)
+
+    def __repr__(self) -> str:
+        lines = [f"Evaluation({len(self):,} rows)"]
+        for target, name in enumerate(self.targets):
+            s = {key: score.value for key, score in self.scores(target, n_bootstrap=0).items()}
+            lines.append(
+                f"  {name}: RMSE {s['rmse']:.4g}, R² {s['r2']:.3f}, NLPP {s['nlpp']:.4g},"
+                f" 90 % coverage {100 * s['coverage_90']:.0f} %"
+            )
+        return "\n".join(lines)
 
     @property
     def residual(self) -> FloatArray:
@@ -248,7 +262,7 @@ def evaluate(
     truth = observed(model, X, y, by_name=targets is None)
     if len(names) != truth.shape[1]:
         raise InputError(f"targets has {len(names)} names, but the model has {truth.shape[1]} targets.")
-    rows = X.iloc if hasattr(X, "iloc") else to_rows(X)
+    rows = in_parts(model, X)
     parts: list[list[FloatArray]] = []
     for start in range(0, len(truth), _CHUNK_ROWS):
         chunk = slice(start, start + _CHUNK_ROWS)

@@ -212,10 +212,12 @@ def _refuse_text(data: Any, name: str) -> None:
             return
         text = [str(number) for number, column in enumerate(values.T) if _is_text(column)]
     if text:
-        raise InputError(
-            f"{name} holds text or dates in column{'s' * (len(text) > 1)} {', '.join(text)}. Encode them as numbers"
-            " first, for example with sklearn.compose.ColumnTransformer and OneHotEncoder, or drop them."
+        advice = (
+            "Classes need DeepGPClassifier; a regression needs numbers, such as days since a date."
+            if name == "y"
+            else "Give them in a data frame to a model with columns='auto', or make numbers of them, or drop them."
         )
+        raise InputError(f"{name} holds text or dates in column{'s' * (len(text) > 1)} {', '.join(text)}. {advice}")
 
 
 def _is_text(column: ArrayLike) -> bool:

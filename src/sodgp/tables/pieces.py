@@ -12,13 +12,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sodgp.data.convert import require
-from sodgp.errors import InputError
-from sodgp.tables.files import _PARQUET, _SEPARATORS, _header, _open
+from sodgp.errors import InputError, SodgpError
+from sodgp.tables.dialect import Dialect, guess, opened
+from sodgp.tables.files import _PARQUET, _SEPARATORS, holds_python_numbers
 
 if TYPE_CHECKING:
     import pandas as pd
+    import pyarrow.parquet as pq
 
-__all__ = ["PIECE_ROWS", "Piece", "is_large", "pieces"]
+__all__ = ["PIECE_ROWS", "Piece", "dialect_of", "is_large", "pieces"]
 
 PIECE_ROWS = 50_000
 """Rows of a piece: some seconds of prediction, and some ten megabytes."""
@@ -67,8 +69,35 @@ def is_large(path: str | os.PathLike[str], rows: int = PIECE_ROWS) -> bool:
         return bool(pq.read_metadata(path).num_rows > rows)
 
 
-def pieces(path: str | os.PathLike[str], rows: int = PIECE_ROWS) -> Iterator[Piece]:
+def dialect_of(path: str | os.PathLike[str], **given: str | None) -> Dialect | None:
+    """How a text table is written, where that is not `given`, as `sodgp.tables.dialect.guess` says; None of Parquet.
+
+    Raises
+    ------
+    InputError
+        The file is missing, damaged, no text or of an unknown kind.
+    ConfigurationError
+        What is given is unknown.
+    """
+    path = Path(path)
+    name = path.name.lower()
+    if not path.is_file():
+        raise InputError(f"{path} does not exist or is not a file.")
+    if name.endswith(_PARQUET):
+        return None
+    separators = next((found for end, found in _SEPARATORS.items() if name.endswith(end)), None)
+    if separators is None:
+        known = ", ".join((*_SEPARATORS, *_PARQUET))
+        raise InputError(f"{path}: cannot tell what kind of table this is. The name must end in one of {known}.")
+    with _explained(path):
+        return guess(path, separators, **given)
+
+
+def pieces(path: str | os.PathLike[str], rows: int = PIECE_ROWS, dialect: Dialect | None = None) -> Iterator[Piece]:
     r"""The pieces of a table in order, each of so many rows but the last; in constant memory.
+
+    Columns have the types that they have in the whole table, so that text is read twice. What `dialect_of` says is
+    taken where `dialect` is None.
 
     Raises
     ------
@@ -85,44 +114,77 @@ def pieces(path: str | os.PathLike[str], rows: int = PIECE_ROWS) -> Iterator[Pie
     [(0, 2, [1, 3]), (2, 3, [5])]
     """
     path = Path(path)
-    name = path.name.lower()
-    if not path.is_file():
-        raise InputError(f"{path} does not exist or is not a file.")
-    if name.endswith(_PARQUET):
-        require(("pandas", "pyarrow"), f"Reading {path.name}")
-        import pyarrow.parquet as pq
-
-        with _explained(path):
-            count = pq.read_metadata(path).num_rows
-        for start in range(0, count, rows):
-            yield Piece(path, start, min(start + rows, count))
+    dialect = dialect or dialect_of(path)
+    if dialect is not None:
+        yield from _text_pieces(path, dialect, rows)
         return
-    separators = next((found for end, found in _SEPARATORS.items() if name.endswith(end)), None)
-    if separators is None:
-        known = ", ".join((*_SEPARATORS, *_PARQUET))
-        raise InputError(f"{path}: cannot tell what kind of table this is. The name must end in one of {known}.")
-    yield from _text_pieces(path, separators, rows)
+    require(("pandas", "pyarrow"), f"Reading {path.name}")
+    import pyarrow.parquet as pq
+
+    with _explained(path):
+        count = pq.read_metadata(path).num_rows
+    for start in range(0, count, rows):
+        yield Piece(path, start, min(start + rows, count))
 
 
-def _text_pieces(path: Path, separators: str, rows: int) -> Iterator[Piece]:
+def _text_pieces(path: Path, dialect: Dialect, rows: int) -> Iterator[Piece]:
+    start = 0
+    for frame in _chunks(path, dialect, rows, _types(path, dialect, rows)):
+        yield Piece(path, start, start + len(frame), frame)
+        start += len(frame)
+
+
+def _chunks(path: Path, dialect: Dialect, rows: int, types: dict[str, str] | None = None) -> Iterator[pd.DataFrame]:
+    """The rows of a text table, in frames of so many."""
     require(("pandas",), f"Reading {path.name}")
     import pandas as pd
 
-    separator, _ = _header(path, separators)
-    with _open(path) as handle, warnings.catch_warnings():
-        warnings.simplefilter("error", pd.errors.ParserWarning)
+    with opened(path) as handle:
         with _explained(path):
             reader = pd.read_csv(
-                handle, sep=separator, encoding="utf-8-sig", skipinitialspace=True, index_col=False, chunksize=rows
+                handle,
+                sep=dialect.separator,
+                encoding=dialect.encoding,
+                decimal=dialect.decimal,
+                skipinitialspace=True,
+                index_col=False,
+                low_memory=False,
+                dtype=types,
+                chunksize=rows,
             )
         start = 0
         while True:
-            with _explained(path, after=start):
+            with _explained(path, after=start), warnings.catch_warnings():
+                warnings.simplefilter("error", pd.errors.ParserWarning)
                 frame = next(reader, None)
             if frame is None:
                 return
-            yield Piece(path, start, start + len(frame), frame.reset_index(drop=True))
+            yield frame.reset_index(drop=True)
             start += len(frame)
+
+
+def _types(path: Path, dialect: Dialect, rows: int) -> dict[str, str]:
+    """Types of the columns that look otherwise in some chunks than in the whole table."""
+    kinds: dict[str, set[str]] = {}
+    for frame in _chunks(path, dialect, rows):
+        for name in frame.columns:
+            kinds.setdefault(name, set()).add(_kind(frame[name]))
+    common = [(frozenset(("int", "float", "empty")), "float64"), (frozenset(("bool", "gaps", "empty")), "boolean")]
+    return {
+        name: next((dtype for these, dtype in common if found <= these), "str")
+        for name, found in kinds.items()
+        if len(found) > 1
+    }
+
+
+def _kind(column: pd.Series) -> str:
+    """What the cells of a column of text are, as pandas read them; "gaps" are booleans of which some are missing."""
+    import pandas as pd
+
+    if column.isna().all():
+        return "empty"
+    known = {"i": "int", "u": "int", "f": "float", "b": "bool"}.get(column.dtype.kind)
+    return known or ("gaps" if pd.api.types.infer_dtype(column, skipna=True) == "boolean" else "text")
 
 
 def _parquet_rows(path: Path, start: int, stop: int) -> pd.DataFrame:
@@ -143,10 +205,26 @@ def _parquet_rows(path: Path, start: int, stop: int) -> pd.DataFrame:
             if position >= stop:
                 break
         frame = pa.Table.from_batches(parts, file.schema_arrow).to_pandas()
+        with_gaps = _with_gaps(file)
     named = [name for name in frame.index.names if name is not None]
     frame = frame.reset_index(named).reset_index(drop=True)
     frame.columns = [str(column) for column in frame.columns]
-    return frame
+    floats = [name for name in frame.columns if name in with_gaps or holds_python_numbers(frame[name])]
+    return frame.astype(dict.fromkeys(floats, "float64"))
+
+
+def _with_gaps(file: pq.ParquetFile) -> set[str]:
+    """Columns of whole numbers some of which are missing, perhaps in other rows: pandas makes floats of them."""
+    import pyarrow as pa
+
+    whole = {field.name for field in file.schema_arrow if pa.types.is_integer(field.type)}
+    groups = (file.metadata.row_group(number) for number in range(file.num_row_groups))
+    columns = [group.column(number) for group in groups for number in range(group.num_columns)]
+    return {
+        column.path_in_schema
+        for column in columns
+        if column.path_in_schema in whole and column.statistics is not None and column.statistics.null_count
+    }
 
 
 @contextmanager
@@ -154,7 +232,7 @@ def _explained(path: Path, after: int = 0) -> Iterator[None]:
     """Errors of pandas and Arrow as ours."""
     try:
         yield
-    except InputError:
+    except SodgpError:
         raise
     except (ValueError, OSError, EOFError, KeyError, TypeError, AttributeError, IndexError, UserWarning) as error:
         where = f" after row {after:,}" if after else ""

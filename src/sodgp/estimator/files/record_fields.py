@@ -35,8 +35,8 @@ E = TypeVar("E")
 _LARGEST = 2**53
 # Never in a file: code, and places to write to.
 _LEFT_OUT = ("callbacks", "checkpoint")
-# No entry at all: it is about the machine that trains.
-_OF_MACHINE = ("n_jobs",)
+# No entry here: about the machine that trains, or stored beside the parameters with what became of it.
+_ELSEWHERE = ("n_jobs", "columns")
 # Options that become a loop, a size or a chunk, also in objects: a file may ask for so much and no more. A few digits
 # in a small one would cost hours, or all memory. It is more than anybody has use for; `set_params` knows no limits.
 _MOST = {
@@ -58,7 +58,7 @@ def encode_parameters(estimator: BaseEstimator, input_dims: Sequence[int] = ()) 
     A kernel given as code is described for each of `input_dims`, the inputs of the layers.
     """
     parameters = estimator.get_params(deep=False)
-    encoded = {name: _encode(name, value) for name, value in parameters.items() if name not in ("kernel", *_OF_MACHINE)}
+    encoded = {name: _encode(name, value) for name, value in parameters.items() if name not in ("kernel", *_ELSEWHERE)}
     encoded["kernel"] = _encode_kernel(parameters["kernel"], input_dims)
     excess = _excess(encoded)
     if excess is not None:
@@ -129,7 +129,7 @@ def _known_as(value: object, known: Mapping[str, type]) -> str | None:
 def decode_parameters(cls: type, parameters: dict[str, Any]) -> dict[str, Any]:
     """Constructor arguments for `cls` from JSON."""
     known = inspect.signature(cls).parameters
-    different = sorted(parameters.keys() ^ known.keys() - {*_OF_MACHINE})
+    different = sorted(parameters.keys() ^ known.keys() - {*_ELSEWHERE})
     if different:
         refuse(f"parameters.{different[0]}", "unknown to this sodgp, or missing")
     excess = _excess(parameters)

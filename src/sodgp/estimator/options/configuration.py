@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from sodgp.errors import ConfigurationError, NumericalWarning, SubsetSizeWarning
+from sodgp.estimator.columns import checked_columns
 from sodgp.estimator.options.fields import (
     EFFORTS,
     Checkpoint,
@@ -121,6 +122,7 @@ class Configuration:
             checked_fraction(e.validation_fraction),
         )
         check_seed(e.random_state)
+        checked_columns(e.columns)
         selector = get_selector(e.subset)
         check_flag("resume", resume)
         check_choice("hidden_mean", e.hidden_mean, ("linear", "zero"))

@@ -299,9 +299,11 @@ def check_seed(random_state: Any) -> None:
 
 
 def checked_callbacks(callbacks: Any) -> list[Callback]:
-    """The functions that are called during training."""
+    """The functions that are called during training; one may stand alone."""
+    if callable(callbacks):
+        return [callbacks]
     if not isinstance(callbacks, list | tuple | None):
-        raise ConfigurationError(f"callbacks must be a list of functions or None, not {callbacks!r}.")
+        raise ConfigurationError(f"callbacks must be a function, a list of functions or None, not {callbacks!r}.")
     for callback in callbacks or []:
         if not callable(callback):
             raise ConfigurationError(f"callbacks must be functions of a TrainingState, not {callback!r}.")
