@@ -37,7 +37,7 @@ from sodgp.system.container import FORMAT, FORMAT_VERSION, read_record
 FIXTURES = Path(__file__).parents[2] / "tests" / "fixtures"
 RESULTS = Path(__file__).parents[1] / "results"
 MEMORY = 10**9
-SECONDS = 20.0
+SECONDS = 5.0
 # Raised by the interpreter when code comes from elsewhere, or leaves for elsewhere.
 _EXECUTION = (
     "exec",

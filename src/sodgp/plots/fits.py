@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from sodgp.errors import InputError
-from sodgp.estimator.describe import n_training_rows, target_names
+from sodgp.estimator.describe import n_inputs, n_training_rows, target_names
 from sodgp.plots.inputs import line_name, subset_inputs, subset_labels, with_names
 from sodgp.plots.style import ALARM, BAND_F, BAND_Y, DRAW, MEAN, axes_or_current, tidy, with_unit
 from sodgp.system.validation import FloatArray
@@ -122,9 +122,9 @@ def _rings(ax: Axes, model: DeepGPRegressor) -> None:
 
 def line(model: DeepGPRegressor, x: ArrayLike) -> FloatArray:
     """Points of a line, checked, over the input of a model with one input and one target."""
-    if model.n_features_in_ != 1 or model.model_.n_outputs != 1:
+    if n_inputs(model) != 1 or model.model_.n_outputs != 1:
         raise InputError(
-            f"this picture needs one input and one target; the model has {model.n_features_in_} and"
+            f"this picture needs one input and one target; the model has {n_inputs(model)} and"
             f" {model.model_.n_outputs}."
         )
     grid = np.asarray(x, dtype=np.float64).reshape(-1)

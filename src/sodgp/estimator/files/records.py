@@ -43,6 +43,7 @@ from sodgp.estimator.files.record_fields import (
     typed,
     whole,
 )
+from sodgp.estimator.files.table_columns import decode_columns, encode_columns, input_names
 from sodgp.estimator.fitted import Columns, Fitted
 from sodgp.estimator.options.configuration import Configuration
 from sodgp.estimator.options.fields import LIKELIHOODS, OF_PREDICTION_ONLY
@@ -56,6 +57,7 @@ from sodgp.model.deep_gp import DeepGP
 from sodgp.system.container import Record, check_destination, read_record, write_record
 from sodgp.system.files import StrPath
 from sodgp.system.validation import resolve_device
+from sodgp.system.version import VERSION
 
 if TYPE_CHECKING:
     from sodgp.estimator.base import DeepGPEstimator
@@ -114,20 +116,19 @@ def to_record(estimator: DeepGPEstimator) -> Record:
     ModelFileError
         A parameter cannot be stored, or was changed after the fit.
     """
-    import sodgp
-
     check_is_fitted(estimator)
     fitted = estimator.fitted_
     if not _has_members(estimator, len(fitted.models), fitted.history.stopped):
         raise ModelFileError("n_members was changed after fit; fit the estimator again, then save it.")
     model, columns = fitted.model, fitted.columns
     info = {
-        "library_version": sodgp.__version__,
+        "library_version": VERSION,
         "estimator": type(estimator).__name__,
         "parameters": encode_parameters(estimator, [int(layer.mean.weight.shape[-2]) for layer in model.layers]),
         "method": fitted.method.get_params(),
         "likelihood": fitted.likelihood.name,
-        "input_dim": columns.n_inputs,
+        "input_dim": int(model.layers[0].mean.weight.shape[-2]),
+        "columns": encode_columns(estimator.columns, columns),
         "n_outputs": model.n_outputs,
         "size": fitted.subset_size,
         "hidden_widths": model.widths[:-1],
@@ -202,7 +203,9 @@ def from_record(cls: type[E], record: Record) -> E:
     info = record.info
     if info.get("estimator") != cls.__name__:
         raise ModelFileError(f"it holds a {info.get('estimator')!s:.60}, not a {cls.__name__}.")
-    estimator = cls(**decode_parameters(cls, typed(info, "parameters", dict)))
+    D, P = (whole(info, name, 1, _MAX_DIMENSION) for name in ("input_dim", "n_outputs"))
+    option, encoder = decode_columns(info, D)
+    estimator = cls(**decode_parameters(cls, typed(info, "parameters", dict)), columns=option)
     device = _device(estimator)
     likelihood_name = typed(info, "likelihood", str)
     is_known = likelihood_name == KnownNoise.name
@@ -210,7 +213,6 @@ def from_record(cls: type[E], record: Record) -> E:
         config = Configuration.from_estimator(estimator, knows_noise=is_known)
     except (ConfigurationError, OverflowError) as error:
         raise ModelFileError(str(error)) from error
-    D, P = (whole(info, name, 1, _MAX_DIMENSION) for name in ("input_dim", "n_outputs"))
     M, N = whole(info, "size", 1, _MAX_DIMENSION), whole(info, "n_rows", 1, 2**53)
     classes, class_rows = decode_classes(info) if "classes" in cls.takes else (None, None)
     # Where the options leave it open it is what the file says, whatever this version would choose.
@@ -243,8 +245,9 @@ def from_record(cls: type[E], record: Record) -> E:
     n_targets = P if classes is None else 1
     if y_is_vector and n_targets != 1:
         refuse("y_is_vector", f"true with {P} outputs")
-    inputs, targets = decode_names(info, "feature_names", D), decode_names(info, "target_names", n_targets)
-    columns = Columns(D, n_targets, y_is_vector, inputs, targets, classes, class_rows)
+    inputs, targets = input_names(info, D, encoder), decode_names(info, "target_names", n_targets)
+    count = D if encoder is None else encoder.n_features_in_
+    columns = Columns(count, n_targets, y_is_vector, inputs, targets, classes, class_rows, encoder)
     held_out = whole(info, "n_held_out", 0, 2**53)
     bounds, reason = info.get("restart_bounds"), info.get("subset_size_reason")
     members = []
