@@ -31,9 +31,11 @@ class DeepGPRegressor(MultiOutputMixin, RegressorMixin, DeepGPEstimator):
         The inference method, by name or with options: `sodgp.SoD` (subset of data), `sodgp.DSVI` (doubly stochastic;
         with one layer, SVGP), `sodgp.SGHMC` (sampling: burn-in for `max_iter` iterations, then posterior draws), or
         `sodgp.MeanField` (needs an RBF kernel, at most 5,000 rows).
-    likelihood : {"gaussian", "heteroscedastic", "heavy_tailed"} or object, default="gaussian"
-        The noise of the observations, by name or with options: `Gaussian`, `Heteroscedastic` (it depends on the inputs)
-        or `HeavyTailed` (for data with outliers) of `sodgp.likelihoods`; the last two with `SoD` only.
+    likelihood : {"gaussian", "heteroscedastic", "heavy_tailed", "student_t", "poisson", "negative_binomial"} or object
+        The distribution of y given f, by name or with options: `Gaussian`, `Heteroscedastic` (noise that depends on the
+        inputs), `HeavyTailed` (for data with outliers; these two with `SoD` only) or `StudentT` (likewise, with every
+        method but mean-field) of `sodgp.likelihoods`, and `Poisson` or `NegativeBinomial` for counts. The default is
+        ``"gaussian"``.
     n_layers : int, default=3
         GP layers, the last one included (paper: L). 1 is a sparse GP.
     hidden_width : int, list of int or None, default=None
@@ -150,7 +152,7 @@ class DeepGPRegressor(MultiOutputMixin, RegressorMixin, DeepGPEstimator):
         Raises
         ------
         InputError
-            For data that cannot be used; the message names columns and rows.
+            For data that cannot be used, such as negative counts; the message names columns and rows.
         ConfigurationError
             For options that are unknown, out of range, or not used by the chosen method.
         ResourceError
@@ -208,7 +210,7 @@ class DeepGPRegressor(MultiOutputMixin, RegressorMixin, DeepGPEstimator):
         return (predict_std if return_std else predict_mean)(self.fitted_, rows, options)
 
     def predict_distribution(self, X: Any, *, latent: bool = False) -> GaussianMixture:
-        """The predictive distribution, one Gaussian per Monte Carlo sample (and level of a noise with heavy tails).
+        """The predictive distribution, a mixture over Monte Carlo samples (and levels of a noise with heavy tails).
 
         Parameters
         ----------
@@ -218,8 +220,9 @@ class DeepGPRegressor(MultiOutputMixin, RegressorMixin, DeepGPEstimator):
 
         Returns
         -------
-        GaussianMixture
-            With mean, variance, std, log_prob, cdf, quantile, interval, sample and crps, in original units.
+        GaussianMixture, StudentMixture or CountMixture
+            With mean, variance, std, log_prob, cdf, quantile, interval, sample and crps, in original units. Of f it is
+            a GaussianMixture.
 
         Examples
         --------
