@@ -164,7 +164,8 @@ n_features_in_, feature_names_in_
 
         Examples
         --------
-        >>> DeepGPClassifier(n_layers=1, max_iter=5).fit([[0.0], [1.0], [2.0], [3.0]], [False, False, True, True]).n_iter_
+        >>> X = [[0.0], [1.0], [2.0], [3.0]]
+        >>> DeepGPClassifier(n_layers=1, max_iter=5).fit(X, [False, False, True, True]).n_iter_
         5
         """
         if unused:
