@@ -78,8 +78,8 @@ class LatentLikelihood(gpytorch.Module, ABC):
         Initial offset.
     """
 
-    # One component for each sample of f; nothing of y given f is random or depends on the row.
-    n_levels: ClassVar[int] = 1
+    # Predictions have so many components or draws for each sample of f; nothing of y given f depends on the row.
+    n_levels: ClassVar[int] = _NODES_OF_MANY
     varies: ClassVar[bool] = False
 
     offset: nn.Parameter
