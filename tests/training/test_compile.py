@@ -25,7 +25,8 @@ PROGRAM = """
     warnings.simplefilter("error", NumericalWarning)  # else a fit that fell back to the plain step would pass, too
     X = np.linspace(-1, 1, 24)[:, None]
     y = np.sign(X[:, 0])
-    options = {"max_iter": 5, "subset_size": 8, "n_samples": 3, "n_predict_samples": 3, "random_state": 0, "n_layers": 2}
+    options = {"max_iter": 5, "subset_size": 8, "n_samples": 3, "n_predict_samples": 3, "random_state": 0}
+    options["n_layers"] = 2
     plain = DeepGPRegressor().set_params(**options).fit(X, y)
     compiled = DeepGPRegressor().set_params(tuning__compile=True, **options).fit(X, y)
     np.testing.assert_allclose(compiled.history_.bound, plain.history_.bound, rtol=1e-10)
