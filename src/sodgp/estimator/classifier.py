@@ -40,9 +40,10 @@ class DeepGPClassifier(CheckedAccuracy, DeepGPEstimator):
     ----------
     inference : {"sod", "dsvi", "sghmc"} or object, default="sod"
         As in `sodgp.DeepGPRegressor`.
-    likelihood : {"dirichlet"}, object or None, default=None
-        ``"dirichlet"`` turns labels into regression with known noise, by a function for each class (with `SoD` only);
-        its ``alpha`` is an option of `sodgp.likelihoods.Dirichlet`. None is ``"dirichlet"``.
+    likelihood : {"bernoulli", "softmax", "dirichlet"}, object or None, default=None
+        None is ``"bernoulli"`` for two classes and ``"softmax"`` for more. ``"dirichlet"`` turns labels into regression
+        with known noise, by a function for each class (with `SoD` only). Options are those of `Bernoulli` (``link``),
+        `Softmax` and `Dirichlet` (``alpha``) of `sodgp.likelihoods`.
     columns, n_layers, hidden_width, hidden_mean, kernel, subset, subset_size, n_samples, n_predict_samples, effort, \
 max_iter, batch_size, learning_rate, n_members, n_restarts, warm_start, validation_fraction, max_minutes, callbacks, \
 checkpoint, tuning, n_jobs, n_threads, dtype, device, random_state, verbose
@@ -63,8 +64,8 @@ n_features_in_, feature_names_in_, columns_
     >>> model = DeepGPClassifier(n_layers=1, max_iter=100, random_state=0).fit(X, y)
     >>> model.classes_, model.predict([[-0.8], [0.8]])
     (array(['left', 'right'], dtype='<U5'), array(['left', 'right'], dtype='<U5'))
-    >>> model.predict_proba([[0.8]]).round(1)
-    array([[0., 1.]])
+    >>> model.predict_proba([[0.8]]).shape
+    (1, 2)
     """
 
     takes: ClassVar[tuple[str, ...]] = ("classes",)
@@ -166,7 +167,8 @@ n_features_in_, feature_names_in_, columns_
 
         Examples
         --------
-        >>> DeepGPClassifier(n_layers=1, max_iter=5).fit([[0.0], [1.0], [2.0]], [False, True, True]).n_iter_
+        >>> X = [[0.0], [1.0], [2.0], [3.0]]
+        >>> DeepGPClassifier(n_layers=1, max_iter=5).fit(X, [False, False, True, True]).n_iter_
         5
         """
         if unused:

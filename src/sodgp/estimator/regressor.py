@@ -32,9 +32,11 @@ class DeepGPRegressor(MultiOutputMixin, CheckedScore, DeepGPEstimator):
         The inference method, by name or with options: `sodgp.SoD` (subset of data), `sodgp.DSVI` (doubly stochastic;
         with one layer, SVGP), `sodgp.SGHMC` (sampling: burn-in for `max_iter` iterations, then posterior draws), or
         `sodgp.MeanField` (needs an RBF kernel, at most 5,000 rows).
-    likelihood : {"gaussian", "heteroscedastic", "heavy_tailed"} or object, default="gaussian"
-        The noise of the observations, by name or with options: `Gaussian`, `Heteroscedastic` (it depends on the inputs)
-        or `HeavyTailed` (for data with outliers) of `sodgp.likelihoods`; the last two with `SoD` only.
+    likelihood : {"gaussian", "heteroscedastic", "heavy_tailed", "student_t", "poisson", "negative_binomial"} or object
+        The distribution of y given f, by name or with options: `Gaussian`, `Heteroscedastic` (noise that depends on the
+        inputs), `HeavyTailed` (for data with outliers; these two with `SoD` only) or `StudentT` (likewise, with every
+        method but mean-field) of `sodgp.likelihoods`, and `Poisson` or `NegativeBinomial` for counts. The default is
+        ``"gaussian"``.
     columns : {"auto", "numeric"}, mapping or TableEncoder, default="auto"
         What a data frame becomes: see `sodgp.tables.encoder.TableEncoder`, of which a mapping is the `kinds`. "auto"
         takes frames of numbers without gaps as they are, "numeric" nothing else.
@@ -157,7 +159,7 @@ class DeepGPRegressor(MultiOutputMixin, CheckedScore, DeepGPEstimator):
         Raises
         ------
         InputError
-            For data that cannot be used; the message names columns and rows.
+            For data that cannot be used, such as negative counts; the message names columns and rows.
         ConfigurationError
             For options that are unknown, out of range, or not used by the chosen method.
         ResourceError
@@ -215,7 +217,7 @@ class DeepGPRegressor(MultiOutputMixin, CheckedScore, DeepGPEstimator):
         return (predict_std if return_std else predict_mean)(self.fitted_, rows, options)
 
     def predict_distribution(self, X: Any, *, latent: bool = False) -> GaussianMixture:
-        """The predictive distribution, one Gaussian per Monte Carlo sample (and level of a noise with heavy tails).
+        """The predictive distribution, a mixture over Monte Carlo samples (and levels of a noise with heavy tails).
 
         Parameters
         ----------
@@ -225,8 +227,9 @@ class DeepGPRegressor(MultiOutputMixin, CheckedScore, DeepGPEstimator):
 
         Returns
         -------
-        GaussianMixture
-            With mean, variance, std, log_prob, cdf, quantile, interval, sample and crps, in original units.
+        GaussianMixture, StudentMixture or CountMixture
+            With mean, variance, std, log_prob, cdf, quantile, interval, sample and crps, in original units. Of f it is
+            a GaussianMixture.
 
         Examples
         --------

@@ -160,7 +160,7 @@ def _one_column(y: Any) -> NDArray[Any]:
     if values.dtype.kind == "c":
         raise InputError("Complex data not supported: labels are text, whole numbers or booleans.")
     if values.dtype.kind == "O":
-        values = _plain(values)
+        values = _plain(values, keeps_text=not isinstance(y, list | tuple))
     with warnings.catch_warnings():
         # A column from a frame is as good as a series; scikit-learn asks for a warning about other ones.
         if hasattr(y, "columns"):
@@ -171,8 +171,11 @@ def _one_column(y: Any) -> NDArray[Any]:
             raise InputError(str(error)) from error
 
 
-def _plain(values: NDArray[Any]) -> NDArray[Any]:
-    """An array of objects as one of text, booleans or numbers, where all are of one kind."""
+def _plain(values: NDArray[Any], *, keeps_text: bool) -> NDArray[Any]:
+    """An array of objects as one of text, booleans or numbers, where all are of one kind.
+
+    With `keeps_text` text remains objects, as scikit-learn leaves it.
+    """
     known = [value for value in values.ravel().tolist() if not _is_missing(value)]
     examples = {_kind(value): value for value in reversed(known)}
     if "" in examples:
@@ -184,7 +187,7 @@ def _plain(values: NDArray[Any]) -> NDArray[Any]:
     if len(examples) > 1:
         found = " and ".join(f"{kind} ({examples[kind]!r})" for kind in sorted(examples))
         raise InputTypeError(f"y has labels of mixed types: {found}. Turn all into text, for example with map(str).")
-    if len(known) < values.size or "text" in examples:
+    if len(known) < values.size or (keeps_text and "text" in examples):
         return values
     plain = np.array(values.tolist())
     if plain.dtype.kind == "O":

@@ -49,8 +49,8 @@ class ClassEvaluation:
     >>> X = np.linspace(-1, 1, 30)[:, None]
     >>> model = DeepGPClassifier(n_layers=1, max_iter=50, random_state=0).fit(X, X[:, 0] > 0)
     >>> evaluation = evaluate_classes(model, X, X[:, 0] > 0)
-    >>> len(evaluation), evaluation.confusion.sum()
-    (30, 30)
+    >>> len(evaluation), evaluation.confusion.tolist()
+    (30, [[15, 0], [0, 15]])
     """
 
     targets: tuple[str, ...]

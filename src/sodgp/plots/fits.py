@@ -59,6 +59,7 @@ def plot_fit(
     'x'
     """
     ax = axes_or_current(ax)
+    _refuse_others(model, "plot_fit")
     x = line(model, x)
     rows = with_names(model, x[:, None])
     y_dist, f_dist = (model.predict_distribution(rows, latent=latent) for latent in (False, True))
@@ -102,12 +103,23 @@ def plot_functions(
     3
     """
     ax = axes_or_current(ax)
+    _refuse_others(model, "plot_functions")
     x = line(model, x)
     draws = model.sample_y(with_names(model, x[:, None]), n_samples, random_state, latent=True).reshape(len(x), -1)
     lines = ax.plot(x, draws, color=DRAW, linewidth=0.9, alpha=0.9)
     lines[0].set_label("drawn functions f")
     ax.set_xlim(x[0], x[-1])
     return ax
+
+
+def _refuse_others(model: DeepGPRegressor, name: str) -> None:
+    """InputError unless y and f have one axis."""
+    targets = model.fitted_.likelihood.targets
+    if targets != "numbers":
+        raise InputError(
+            f"{name} draws y and f on one axis, and this model predicts {targets}, whose f is something else: draw"
+            " quantiles of predict_distribution(X)."
+        )
 
 
 def _rings(ax: Axes, model: DeepGPRegressor) -> None:

@@ -323,5 +323,6 @@ def _title(found: Evaluation) -> str:
 def _refuse_others(model: BaseEstimator) -> None:
     if not isinstance(model, DeepGPRegressor):
         raise InputError(
-            f"a report is about one DeepGPRegressor, not a {type(model).__name__}; take a member or a step."
+            f"a report is about one DeepGPRegressor, not a {type(model).__name__}; take a member or a step, and for"
+            " classes sodgp.evaluation and the pictures plot_reliability and plot_confusion."
         )
