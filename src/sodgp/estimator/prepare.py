@@ -179,7 +179,7 @@ def prepare(
     size = config.subset_rows(len(X)) if automatic is None else automatic.size
     if previous is not None and not method.uses_subset and config.subset_size is None:
         size = previous.subset_size
-    widths = config.hidden_widths(method, X.shape[1])
+    widths = config.hidden_widths(method, *X.shape)
     chosen = torch.empty(0, dtype=torch.int64)
     if method.uses_subset:
         generator = torch.Generator().manual_seed(subset_seed)
@@ -215,7 +215,7 @@ def prepare(
     if len(held_out):
         held = _held_out(data.X[held_out], targets.y[held_out], scalers, config, predict_seed)
     settings = Settings(
-        max_iter=method.usual_steps(config.effort.max_iter) if config.max_iter is None else config.max_iter,
+        max_iter=method.usual_steps(config.effort.max_iter, len(X)) if config.max_iter is None else config.max_iter,
         batch_rows=config.batch_rows(method, len(chosen), len(rest)),
         n_samples=config.n_samples,
         learning_rate=method.usual_rate if config.learning_rate is None else config.learning_rate,

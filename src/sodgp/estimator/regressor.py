@@ -41,8 +41,8 @@ class DeepGPRegressor(MultiOutputMixin, CheckedScore, DeepGPEstimator):
         What a data frame becomes: see `sodgp.tables.encoder.TableEncoder`, of which a mapping is the `kinds`. "auto"
         takes frames of numbers without gaps as they are, "numeric" nothing else.
     n_layers : int or None, default=None
-        GP layers, the last one included (paper: L). 1 is a sparse GP. None is 2 where `SoD` sees the labels of all rows
-        (`SoD.objective`), else 3.
+        GP layers, the last one included (paper: L). 1 is a sparse GP. None is 2 where `SoD` sees the labels of all of 160
+        to 2,000 rows (`SoD.objective`), else 3.
     hidden_width : int, list of int or None, default=None
         Outputs of the hidden layers (paper: D^l), or a list with one for each; None is min(30, D).
     hidden_mean : {"linear", "zero"}, default="linear"
@@ -62,7 +62,8 @@ class DeepGPRegressor(MultiOutputMixin, CheckedScore, DeepGPEstimator):
     effort : {"quick", "standard", "thorough"}, default="standard"
         How much time a fit takes: a subset of 50, 100 or 200 rows, 450, 1,400 or 2,000 steps, 150, 200 or 500 other
         rows in a step, and 1, 1 or 4 members, where `subset_size`, `max_iter`, `batch_size` and `n_members` are None.
-        Up to 2,000 rows `SoD` sees all of them in every step, and takes a ninth of the steps (`SoD.objective`).
+        Up to 2,000 rows `SoD` sees all of them in every step, and takes a ninth of the steps, or up to four ninths
+        below 160 rows (`SoD.objective`).
     max_iter : int or None, default=None
         Steps of Adam; None takes those of `effort`.
     batch_size : int or None, default=None

@@ -304,13 +304,12 @@ class Inference(Protocol):
         """How many rows `given` has, for a subset of that size in so many training rows."""
         return size if self.uses_subset else 0
 
-    def usual_steps(self, wanted: int) -> int:
-        """Default number of training steps, of which the chosen effort allows `wanted`."""
+    def usual_steps(self, wanted: int, n_rows: int) -> int:
+        """Default number of training steps for so many rows, of which the chosen effort allows `wanted`."""
         return wanted
 
-    @property
-    def usual_layers(self) -> int:
-        """Default number of layers."""
+    def usual_layers(self, n_rows: int) -> int:
+        """Default number of layers for so many rows."""
         return 3
 
     @property

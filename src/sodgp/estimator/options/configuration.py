@@ -187,7 +187,7 @@ class Configuration:
             self.initialization.noise_variance,
             batch_size=batch_size,
             n_samples=self.n_samples,
-            n_layers=self.layers_of(self.method),
+            n_layers=self.layers_of(self.method, len(X)),
         )
 
     def subset_rows(self, n_rows: int) -> int:
@@ -221,17 +221,17 @@ class Configuration:
             )
         return min(max(batch_size - size, 0), n_rest)
 
-    def layers_of(self, method: Inference) -> int:
+    def layers_of(self, method: Inference, n_rows: int) -> int:
         """Layers of a model of the settled method, the last one included."""
-        return method.usual_layers if self.n_layers is None else self.n_layers
+        return method.usual_layers(n_rows) if self.n_layers is None else self.n_layers
 
-    def hidden_widths(self, method: Inference, input_dim: int) -> list[int]:
+    def hidden_widths(self, method: Inference, n_rows: int, input_dim: int) -> list[int]:
         """Outputs of every hidden layer; warns of widths that the method has trouble with."""
         if isinstance(self.hidden_width, list):
             widths = self.hidden_width
         else:
             width = min(30, input_dim) if self.hidden_width is None else self.hidden_width
-            widths = [width] * (self.layers_of(method) - 1)
+            widths = [width] * (self.layers_of(method, n_rows) - 1)
         caution = method.caution(widths)
         if caution is not None:
             warnings.warn(caution, NumericalWarning, stacklevel=6)
