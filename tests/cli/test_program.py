@@ -288,7 +288,7 @@ def test_ctrl_c_in_training_saves_what_there_is(go, table, monkeypatch):
 
 def test_progress_in_a_log_is_plain_lines(capsys, monkeypatch):
     monkeypatch.setattr(terminal, "LOG_SECONDS", 0.0)
-    with terminal.progress(20, "fits") as begin:
+    with terminal.progress(2, "fits") as begin:
         for name in ("one", "two"):
             advance = begin(name)
             for iteration in (5, 10):
@@ -302,7 +302,7 @@ def test_progress_in_a_log_is_plain_lines(capsys, monkeypatch):
         "two: 75 %, bound -1.2",
     ]
     assert all(character.isprintable() for line in lines for character in line)
-    with terminal.progress(20, "fits", shown=False) as begin:
+    with terminal.progress(2, "fits", shown=False) as begin:
         begin("one")(TrainingState(5, 10, -1.25, {}, 0.0, 0.1, None))
     assert not capsys.readouterr().err
 
@@ -313,7 +313,7 @@ def test_progress_in_a_terminal_is_a_bar(monkeypatch):
     screen = io.StringIO()
     monkeypatch.setattr(screen, "isatty", lambda: True)
     monkeypatch.setattr(sys, "stderr", screen)
-    with terminal.progress(20, "fits") as begin:
+    with terminal.progress(1, "fits") as begin:
         begin("one")(TrainingState(20, 20, -1.25, {}, 0.0, 0.1, None))
     assert "one" in screen.getvalue()
     assert "100%" in screen.getvalue()

@@ -36,7 +36,7 @@ every_depth = pytest.mark.parametrize("n_layers", [1, 2])
 def test_it_is_an_inference(method):
     assert isinstance(method, Inference)
     settled = method.settled(n_rows=N, n_layers=2, kernel="rbf", likelihood=Gaussian())
-    assert settled.objective in {"bound", "predictive", "posterior"}
+    assert settled.objective in {"bound", "collapsed", "posterior"}
     assert (method.sampler is not None) is (settled.objective == "posterior")
     assert method.supports(Gaussian())
     assert method.usual_members(1) == 1

@@ -6,7 +6,7 @@ from problems import SIZE, case, randn
 
 from sodgp.errors import ConfigurationError
 from sodgp.inference.contract import TrainingSet
-from sodgp.inference.sod import MANY_ROWS, SoD
+from sodgp.inference.sod import ALL_LABELS_ROWS, MANY_ROWS, SoD
 from sodgp.likelihoods import Gaussian, HeavyTailed, Heteroscedastic
 from sodgp.model.architecture import Architecture, Initialization
 
@@ -20,13 +20,21 @@ def settled(method=None, *, rows=MANY_ROWS, n_layers=2, kernel="rbf", likelihood
 @pytest.mark.parametrize(
     ("options", "method", "separate", "objective"),
     [
-        ({}, SoD(), True, "predictive"),
-        ({"rows": MANY_ROWS - 1}, SoD(), False, "bound"),
-        ({"n_layers": 1}, SoD(), False, "bound"),
-        ({"kernel": lambda dims: None}, SoD(), False, "predictive"),
+        ({}, SoD(), True, "leave_one_out"),
+        ({"n_layers": None}, SoD(), True, "leave_one_out"),
+        ({"rows": MANY_ROWS - 1}, SoD(), True, "collapsed"),
+        ({"n_layers": 1}, SoD(), False, "collapsed"),
+        ({"kernel": lambda dims: None}, SoD(), False, "leave_one_out"),
+        ({"rows": ALL_LABELS_ROWS + 1}, SoD(), True, "predictive"),
+        ({"rows": ALL_LABELS_ROWS + 1, "n_layers": 1}, SoD(), False, "bound"),
+        ({"rows": ALL_LABELS_ROWS + 1}, SoD(objective="leave_one_out"), True, "leave_one_out"),
+        ({"likelihood": HeavyTailed()}, SoD(), True, "predictive"),
+        ({"rows": 10, "likelihood": HeavyTailed()}, SoD(), False, "bound"),
+        ({}, SoD(coupling="joint"), True, "predictive"),
+        ({}, SoD(tie_label_noise=False), True, "predictive"),
         ({}, SoD(parameterization="paper"), False, "predictive"),
         ({}, SoD(separate_kernels=False, objective="bound"), False, "bound"),
-        ({"rows": 10}, SoD(separate_kernels=True), True, "bound"),
+        ({"rows": 10}, SoD(separate_kernels=True), True, "collapsed"),
         ({"rows": 10}, SoD(objective="predictive"), False, "predictive"),
     ],
 )

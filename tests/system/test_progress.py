@@ -32,7 +32,7 @@ def watched(monkeypatch):
 def run(bar, seconds, iterations=(1, 50, 100)):
     """Steps that take so many seconds each; then the end."""
     for iteration in iterations:
-        bar(SimpleNamespace(iteration=iteration, bound=-1.25, seconds=seconds * iteration))
+        bar(SimpleNamespace(iteration=iteration, max_iter=100, bound=-1.25, seconds=seconds * iteration))
     bar.close()
 
 
@@ -57,7 +57,7 @@ def test_messages_and_warnings_are_lines_on_stderr(capsys, monkeypatch):
 
 def test_the_bar_of_a_fit_shows_steps_time_left_and_bound(monkeypatch):
     screen = watched(monkeypatch)
-    bar = ProgressBar(100)
+    bar = ProgressBar(1)
     run(bar, 0.5)
     bar.close()
     drawn = screen.getvalue()
@@ -70,7 +70,7 @@ def test_the_bar_of_a_fit_shows_steps_time_left_and_bound(monkeypatch):
 
 def test_a_bar_is_cut_at_the_edge_of_the_terminal(monkeypatch):
     screen = watched(monkeypatch)
-    run(ProgressBar(100, "a label " * 20), 0.5)
+    run(ProgressBar(1, "a label " * 20), 0.5)
     assert max(map(len, screen.getvalue().split("\r"))) == 79
 
 
@@ -85,7 +85,7 @@ def test_a_bar_is_cut_at_the_edge_of_the_terminal(monkeypatch):
 )
 def test_an_automatic_bar_appears_when_the_wait_is_long_and_goes_at_the_end(monkeypatch, seconds, first):
     screen = watched(monkeypatch)
-    run(ProgressBar(100, auto=True), seconds)
+    run(ProgressBar(1, auto=True), seconds)
     drawn = screen.getvalue().split("\r")
     if first is None:
         assert drawn == [""]
@@ -97,21 +97,21 @@ def test_an_automatic_bar_appears_when_the_wait_is_long_and_goes_at_the_end(monk
 
 def test_a_slow_first_step_alone_is_no_reason_for_an_automatic_bar(monkeypatch):
     screen = watched(monkeypatch)
-    bar = ProgressBar(1000, auto=True)
-    bar(SimpleNamespace(iteration=1, bound=-1.25, seconds=0.05))
+    bar = ProgressBar(1, auto=True)
+    bar(SimpleNamespace(iteration=1, max_iter=1000, bound=-1.25, seconds=0.05))
     assert not screen.getvalue()
-    bar(SimpleNamespace(iteration=50, bound=-1.25, seconds=0.25))  # about five in all
+    bar(SimpleNamespace(iteration=50, max_iter=1000, bound=-1.25, seconds=0.25))  # about five in all
     assert "50/1000, 5 s left" in screen.getvalue()
 
 
 def test_a_resumed_fit_waits_for_its_rest_only(monkeypatch):
     screen = watched(monkeypatch)
-    run(ProgressBar(100, auto=True), 1.0, iterations=[98, 100])
+    run(ProgressBar(1, auto=True), 1.0, iterations=[98, 100])
     assert not screen.getvalue()
 
 
 def test_without_anybody_who_watches_progress_is_lines(capsys):
-    run(ProgressBar(100), 0.5)
+    run(ProgressBar(1), 0.5)
     assert capsys.readouterr().err.splitlines() == [
         "training: 1 %, bound -1.2, about 50 s left",
         "training [####################] 100%, 100/100, 0 s left, bound -1.2",
@@ -120,7 +120,7 @@ def test_without_anybody_who_watches_progress_is_lines(capsys):
 
 def test_a_terminal_that_has_gone_ends_no_fit(monkeypatch):
     screen = watched(monkeypatch)
-    bar = ProgressBar(100)
+    bar = ProgressBar(1)
     screen.close()
     run(bar, 0.5)
 
@@ -161,13 +161,13 @@ def test_one_bar_for_a_fit_which_it_does_not_change(monkeypatch, many):
 
 def test_bars_count_the_steps_of_many_models(monkeypatch):
     screen = watched(monkeypatch)
-    bar = ProgressBar(18)
+    bar = ProgressBar(5)
     with bar.held():
-        for models, steps in ((1, 5), (1, 7), (3, 2)):
+        for models, steps in ((1, 10), (1, 10), (3, 10)):
             bar.models = models
             bar.open()
-            bar(Ended(steps, 0.0, seconds=1.0))
+            bar(Ended(steps, 10, 0.0, seconds=1.0))
             bar.close()
         assert "\n" not in screen.getvalue()
-    assert [line.split(", ")[1] for line in screen.getvalue().split("\r") if "%" in line] == ["5/18", "12/18", "18/18"]
+    assert [line.split(", ")[1] for line in screen.getvalue().split("\r") if "%" in line] == ["10/50", "20/50", "50/50"]
     assert screen.getvalue().endswith("\n")

@@ -205,7 +205,7 @@ OPTIONS: Final[dict[str, Option]] = {
         TEXT,
         "What training maximises: the bound, or the predictive density of the rest (sod, dsvi); with the labels of all"
         " rows in q_hat, collapsed or leave_one_out (sod)",
-        "for sod up to 2,000 rows leave_one_out, above predictive; with one layer or below 500 rows collapsed; else bound",
+        "for sod leave_one_out, above 2,000 rows predictive; with one layer or below 500 rows collapsed; else bound",
         choices=("bound", "predictive", "collapsed", "leave_one_out"),
         panel=_TRAINING,
         place=_METHOD,
