@@ -35,7 +35,7 @@ _STYLES = {
     "catboost": ("#7f7f7f", "h"),
 }
 # What is so far above the best of a panel, in nats, is left out of it.
-_FAR = 3.0
+_FAR = 1.5
 
 
 def markdown(records: Sequence[Record], stage: str) -> str:
@@ -140,6 +140,7 @@ def _draw(ax: Axes, records: Sequence[Record]) -> None:
         fill = colour if ours else "none"
         ax.plot(*np.transpose(each), mark, ls="-", lw=1.0, ms=6, color=colour, mfc=fill, label=CONTESTANTS[name].label)
     ax.set_xscale("log")
+    ax.xaxis.set_major_formatter("{x:g}")
     ax.set_xlabel("CPU seconds of training", fontsize=8)
     ax.set_ylabel("NLPP", fontsize=8)
     tidy(ax)
