@@ -15,7 +15,8 @@ from torch import Tensor
 from torch.nn.functional import softplus
 
 from sodgp.likelihoods.contract import Elementwise, Likelihood, RowLikelihood, Sizes
-from sodgp.likelihoods.latent import LatentLikelihood, QuadratureOptions, QuadratureRows, Values, start_of
+from sodgp.likelihoods.latent import QuadratureLikelihood, QuadratureOptions, QuadratureRows, Values, start_of
+from sodgp.likelihoods.quadrature import Rule
 from sodgp.linalg.draws import Draws
 from sodgp.predictive.counts import CountMixture
 
@@ -40,23 +41,21 @@ class Geometric(QuadratureOptions):
         return GeometricLikelihood(start_of(sizes, lambda mean: mean.clamp_min(1e-3).log()), self.quadrature_order)
 
 
-class GeometricLikelihood(LatentLikelihood):
+class GeometricLikelihood(QuadratureLikelihood):
     """The module: what is trained, each with one number for every output."""
 
-    def __init__(self, start: Float[Tensor, "*replicates P"], order: int) -> None:
-        super().__init__(start)
-        self.order = order
+    # `offset` and the quadrature are there already; register what else is trained in __init__.
 
     def rows(self, draws: Draws) -> RowLikelihood:
         """P(y | f) at given rows, made once a step."""
-        return GeometricRows(self.offset[..., None, None, :], self.order)
+        return GeometricRows(self.offset[..., None, None, :], self.rule)
 
 
 class GeometricRows(QuadratureRows):
     """The density: expectations and sites follow from it, by quadrature and by automatic differentiation."""
 
-    def __init__(self, offset: Float[Tensor, "*batch 1 1 P"], order: int) -> None:
-        super().__init__(order)
+    def __init__(self, offset: Float[Tensor, "*batch 1 1 P"], rule: Rule) -> None:
+        super().__init__(rule)
         self.offset = offset
 
     def log_density(self, y: Elementwise, f: Elementwise) -> Values:

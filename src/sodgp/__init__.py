@@ -10,17 +10,22 @@ import importlib
 import importlib.util
 from typing import TYPE_CHECKING, Any
 
+from sodgp.system.version import VERSION
+
 if TYPE_CHECKING:
     from sodgp.estimator.classifier import DeepGPClassifier
     from sodgp.estimator.options.fields import Checkpoint, Tuning
     from sodgp.estimator.regressor import DeepGPRegressor
+    from sodgp.evaluation.scores import evaluate
     from sodgp.inference.dsvi import DSVI
     from sodgp.inference.mean_field import MeanField
     from sodgp.inference.sghmc import SGHMC
     from sodgp.inference.sod import SoD
     from sodgp.predictive.mixture import GaussianMixture
+    from sodgp.report import write_report
+    from sodgp.tables.encoder import TableEncoder
 
-__version__ = "0.1.0"
+__version__ = VERSION
 __all__ = [
     "DSVI",
     "SGHMC",
@@ -30,8 +35,11 @@ __all__ = [
     "GaussianMixture",
     "MeanField",
     "SoD",
+    "TableEncoder",
     "Tuning",
     "__version__",
+    "evaluate",
+    "write_report",
 ]
 
 # Name -> module that defines it.
@@ -44,7 +52,10 @@ _HOMES = {
     "GaussianMixture": "predictive.mixture",
     "MeanField": "inference.mean_field",
     "SoD": "inference.sod",
+    "TableEncoder": "tables.encoder",
     "Tuning": "estimator.options.fields",
+    "evaluate": "evaluation.scores",
+    "write_report": "report",
 }
 
 
@@ -60,4 +71,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return sorted(__all__)

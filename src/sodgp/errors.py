@@ -5,6 +5,7 @@ Every message says what happened, where (layer, column, row), and what to try.
 
 from __future__ import annotations
 
+import re
 from functools import partial
 from typing import Any
 
@@ -24,8 +25,32 @@ __all__ = [
     "SodgpError",
     "SodgpWarning",
     "SubsetSizeWarning",
+    "TableWarning",
     "WorkerError",
 ]
+
+# Control characters, with which a name could drive a terminal, marks that turn the direction of text, and halves of
+# characters, which no stream takes.
+_CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+
+
+def printable(text: str, *, one_line: bool = False) -> str:
+    r"""Text that is safe on a terminal: control characters as escapes, with `one_line` also ends of lines.
+
+    Names of columns come from files of strangers. Every message and every line that the program prints goes through
+    this function; JSON, too, where the escapes are read back as what they were.
+
+    Examples
+    --------
+    >>> printable("age\x1b[2J"), printable("two\nlines", one_line=True)
+    ('age\\u001b[2J', 'two\\u000alines')
+    """
+    escaped = _CONTROL.sub(_escape, text)
+    return re.sub("[\t\n]", _escape, escaped) if one_line else escaped
+
+
+def _escape(found: re.Match[str]) -> str:
+    return f"\\u{ord(found[0]):04x}"
 
 
 class SodgpError(Exception):
@@ -40,6 +65,9 @@ class SodgpError(Exception):
     ...     print(error)
     n_layers must be an integer of at least 1, not 0.
     """
+
+    def __str__(self) -> str:
+        return printable(super().__str__())
 
 
 class InputError(SodgpError, ValueError):
@@ -219,6 +247,9 @@ class SodgpWarning(UserWarning):
     ...     warnings.simplefilter("ignore", SodgpWarning)  # silence the library, and nothing else
     """
 
+    def __str__(self) -> str:
+        return printable(super().__str__())
+
 
 class SubsetSizeWarning(SodgpWarning):
     """The subset became smaller than the user asked for.
@@ -228,6 +259,17 @@ class SubsetSizeWarning(SodgpWarning):
     >>> import warnings
     >>> with warnings.catch_warnings():
     ...     warnings.simplefilter("error", SubsetSizeWarning)  # stop instead
+    """
+
+
+class TableWarning(SodgpWarning):
+    """Rows of a table have levels or gaps that training had not; they were filled in.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> with warnings.catch_warnings():
+    ...     warnings.simplefilter("error", TableWarning)  # stop instead
     """
 
 

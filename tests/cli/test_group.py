@@ -18,7 +18,11 @@ QUICK = ["--max-iter", "3", "--subset-size", "10"]
     [
         (NumericalError("the bound is not finite."), 3, "Error: the bound is not finite.\n"),
         (ResourceError("3 GB are needed.", needed=3, available=2), 3, "Error: 3 GB are needed.\n"),
-        (MemoryError(), 3, "Error: not enough memory; use a smaller batch_size, subset_size or n_samples.\n"),
+        (
+            MemoryError(),
+            3,
+            "Error: not enough memory; use fewer rows, or a smaller batch_size, subset_size or n_samples.\n",
+        ),
         (KeyError("x"), 4, "Error: unexpected KeyError: 'x'. Run it again with --debug and report the traceback.\n"),
         (KeyboardInterrupt(), 130, "Interrupted.\n"),
     ],

@@ -36,12 +36,13 @@ def test_fit_predict_info(go, table, tmp_path):
     assert "column 'y' is the target; ignored" in result.stderr
     assert "column 'id' is no input" in result.stderr
     found = pd.read_csv("p.csv")
-    assert list(found) == ["mean", "std", "q0.05", "q0.5", "q0.95"]
+    assert list(found)[:5] == ["z", "b", "a", "y", "id"]
+    assert list(found)[5:] == ["y_mean", "y_std", "y_q0.05", "y_q0.5", "y_q0.95"]
     mean, std = DeepGPRegressor.load("model").predict(table[["a", "b", "z"]], return_std=True)
-    np.testing.assert_allclose(found["mean"], mean, rtol=1e-12)
-    np.testing.assert_allclose(found["std"], std, rtol=1e-12)
-    assert (found["q0.05"] < found["q0.5"]).all()
-    assert (found["q0.5"] < found["q0.95"]).all()
+    np.testing.assert_allclose(found["y_mean"], mean, rtol=1e-12)
+    np.testing.assert_allclose(found["y_std"], std, rtol=1e-12)
+    assert (found["y_q0.05"] < found["y_q0.5"]).all()
+    assert (found["y_q0.5"] < found["y_q0.95"]).all()
     assert "3 (a, b, z)" in go("info", "model").stdout
 
 
@@ -108,8 +109,10 @@ def test_a_model_is_replaced_and_nothing_else(go, table, tmp_path):
         (["header.csv"], 1, "no rows"),
         (["data.xlsx"], 1, "cannot tell what kind of table"),
         (["data.csv", "--target", "Y1"], 1, "no column 'Y1'"),
-        (["text.csv"], 1, "'colour', 'shape' hold text instead of numbers, such as 'red' in row 1 below the header"),
-        (["text.csv"], 1, "Encode such columns as numbers, or leave them out (--drop)."),
+        (["text.csv", "--columns", "colour:paint"], 2, "'colour' cannot be 'paint'; choose one of 'auto', 'number'"),
+        (["text.csv", "--columns", "colour"], 2, "must be NAME:KIND, such as price:drop"),
+        (["text.csv", "--columns", "hue:category"], 1, "columns names 'hue', but the table has"),
+        (["text.csv", "--columns", "colour:number"], 1, "'colour' holds 'red' in row 1, 'red' in row 2"),
         (["text.csv", "--drop", "colour", "--drop", "form"], 1, "no column 'form'"),
         (["data.csv", "--drop", "y"], 2, "'y' cannot be the target and be dropped"),
         (["data.csv", "--drop", "a", "--drop", "b", "--drop", "z"], 1, "No column is left as an input"),
@@ -123,10 +126,9 @@ def test_a_model_is_replaced_and_nothing_else(go, table, tmp_path):
         ),
         (["data.csv", "--task", "counts", "--likelihood", "softmax"], 2, "which is for classification"),
         (["texty.csv", "--outlier-probability", "0.1"], 2, "no option of the likelihoods of classes"),
-        (["stray.csv"], 1, "stray.csv: 'b' holds '?' in row 8 below the header instead of a number. Correct such"),
-        (["comma.csv"], 1, "'b' holds '0,5' in row 2 below the header instead of a number. It looks like a decimal"),
-        (["boolean.csv"], 1, "missing or infinite values in 'b', first in row 3"),
-        (["gaps.csv"], 1, "missing or infinite values in 'b', first in row 3"),
+        (["stray.csv"], 1, "'b' holds 'none at all' in row 21, not a number. Correct such cells"),
+        (["comma.csv", "--decimal", "x"], 2, "the decimal sign must be '.' or ','"),
+        (["gaps.csv"], 1, "no row has a target; every cell of 'y' is missing"),
         (["data.csv", "--kernel", "foo"], 2, "choose one of 'rbf'"),
         (["data.csv", "--subset", "foo"], 2, "choose one of 'kmeans'"),
         (["data.csv", "--inference", "foo"], 2, "choose one of 'sod'"),
@@ -146,8 +148,7 @@ def test_bad_input_to_fit(go, table, tmp_path, arguments, code, message):
     (tmp_path / "header.csv").write_text("a,y\n")
     table.assign(colour="red", shape="round").to_csv("text.csv", index=False)
     table.assign(y="high").to_csv("texty.csv", index=False)
-    table.assign(b=table["b"].where(table.index != 2)).to_csv("gaps.csv", index=False)
-    table.assign(b=(table["b"] > 0).where(table.index != 2)).to_csv("boolean.csv", index=False)
+    table.assign(y="n/a").to_csv("gaps.csv", index=False)
     strays = table["b"].astype(object).mask(table.index == 7, "?").mask(table.index == 20, "none at all")
     table.assign(b=strays).to_csv("stray.csv", index=False)
     table.assign(b=[1 if row == 0 else f"{row},5" if row > 1 else "0,5" for row in range(30)]).to_csv(
@@ -249,10 +250,12 @@ def test_json_of_fit_info_and_predict(go, table):
     assert about["options"]["max_iter"] == 3
     assert about["noise_std"]["y"] > 0
     printed = json.loads(go("predict", "m", "data.csv", "--json").stdout)
-    assert printed["rows"] == len(printed["predictions"]["mean"]) == 30
+    assert printed["rows"] == len(printed["predictions"]["y_mean"]) == 30
     written = json.loads(go("predict", "m", "data.csv", "--json", "--out", "p.csv").stdout)
-    assert written == {"rows": 30, "columns": ["mean", "std", "q0.05", "q0.5", "q0.95"], "written_to": "p.csv"}
-    assert "needs --out" in go("predict", "m", "data.csv", code=2).stderr
+    columns = ["y_mean", "y_std", "y_q0.05", "y_q0.5", "y_q0.95"]
+    assert written == {"rows": 30, "columns": columns, "written_to": "p.csv"}
+    lines = go("predict", "m", "data.csv").stdout.splitlines()
+    assert (len(lines), lines[0]) == (31, ",".join(["a", "b", "y", "z", *columns]))
 
 
 def test_info_shows_what_was_decided_from_the_data(go, table):
@@ -357,7 +360,8 @@ def test_help_does_not_wait_for_pytorch():
 
 
 def test_the_package_imports_its_names_on_demand():
-    assert {"DeepGPRegressor"} <= set(dir(sodgp))
+    assert dir(sodgp) == sorted(sodgp.__all__)
+    assert {"DeepGPRegressor", "evaluate", "write_report"} <= set(dir(sodgp))
     assert sodgp.plots.plot_fit
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
         _ = sodgp.nothing

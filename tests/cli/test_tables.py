@@ -24,7 +24,8 @@ def test_two_targets_and_other_tables(go, table, suffix):
     found = (
         pd.read_parquet("p.parquet") if suffix == ".parquet" else pd.read_csv(f"p{suffix}", sep=None, engine="python")
     )
-    assert list(found) == [f"{target}_{name}" for target in "yz" for name in ("mean", "std", "q0.1", "q0.9")]
+    assert list(found)[:4] == ["a", "b", "y", "z"]
+    assert list(found)[4:] == [f"{target}_{name}" for target in "yz" for name in ("mean", "std", "q0.1", "q0.9")]
     assert len(found) == 30
 
 
@@ -61,7 +62,7 @@ def test_a_model_without_names_takes_columns_by_order(go, table):
     DeepGPRegressor(max_iter=2).fit(table[["a", "b"]].to_numpy(), table["y"]).save("m")
     table[["a", "b"]].to_csv("new.csv", index=False)
     go("predict", "m", "new.csv", "--out", "p.csv", "--quantiles", "")
-    assert list(pd.read_csv("p.csv")) == ["mean", "std"]
+    assert list(pd.read_csv("p.csv")) == ["a", "b", "y_mean", "y_std"]
     assert "takes 2 inputs" in go("predict", "m", "data.csv", "--out", "p.csv", code=1).stderr
 
 
@@ -69,4 +70,4 @@ def test_names_of_quantiles_are_as_different_as_their_levels(go, table):
     go("fit", "data.csv", "--target", "y", "--out", "m", "--quiet", *QUICK)
     levels = "0.1,0.9999999,0.99999991"
     printed = json.loads(go("predict", "m", "data.csv", "--json", "--quantiles", levels).stdout)
-    assert list(printed["predictions"]) == ["mean", "std", "q0.1", "q0.9999999", "q0.99999991"]
+    assert list(printed["predictions"]) == ["y_mean", "y_std", "y_q0.1", "y_q0.9999999", "y_q0.99999991"]

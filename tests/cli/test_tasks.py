@@ -57,11 +57,12 @@ def test_classes(go, table, tmp_path):
     model = DeepGPClassifier.load("m")
     go("predict", "m", "kinds.csv", "--out", "p.csv", "--quantiles", "0.1,0.9")
     found = pd.read_csv("p.csv")
-    assert list(found) == ["label", *(f"p_{k}{end}" for k in ("high", "low") for end in ("", "_q0.1", "_q0.9"))]
-    np.testing.assert_allclose(found[["p_high", "p_low"]], model.predict_proba(table[["a", "b"]]))
-    assert found["label"].tolist() == model.predict(table[["a", "b"]]).tolist()
-    go("predict", "m", "kinds.csv", "--out", "p.csv")
-    assert list(pd.read_csv("p.csv")) == ["label", "p_high", "p_low"]
+    ends = [f"p_{k}{end}" for k in ("high", "low") for end in ("", "_q0.1", "_q0.9")]
+    assert list(found) == ["a", "b", "kind", *(f"kind_{name}" for name in ("label", *ends))]
+    np.testing.assert_allclose(found[["kind_p_high", "kind_p_low"]], model.predict_proba(table[["a", "b"]]))
+    assert found["kind_label"].tolist() == model.predict(table[["a", "b"]]).tolist()
+    go("predict", "m", "kinds.csv", "--out", "p.csv", "--keep", "none")
+    assert list(pd.read_csv("p.csv")) == ["kind_label", "kind_p_high", "kind_p_low"]
     scores = json.loads(go("evaluate", "m", "kinds.csv", "--json", "--bootstrap", "20").stdout)["targets"]["kind"]
     assert scores["accuracy"]["value"] == model.score(table[["a", "b"]], table["kind"])
     assert "calibration error" in go("evaluate", "m", "kinds.csv", "--bootstrap", "0").stdout
@@ -70,9 +71,12 @@ def test_classes(go, table, tmp_path):
 
 
 def test_labels_that_are_missing(go, table):
-    table.assign(kind=np.where(table.index == 4, None, "a")).to_csv("gaps.csv", index=False)
-    said = go("fit", "gaps.csv", "--target", "kind", "--task", "classification", *QUICK, code=1).stderr
-    assert "1 labels are missing in 'kind', first in row 5 below the header" in said
+    kind = np.where(table.index % 2, "a", "b")
+    table.assign(kind=np.where(table.index < 4, "?", kind)).to_csv("gaps.csv", index=False)
+    said = go("fit", "gaps.csv", "--target", "kind", *QUICK)
+    assert "gaps.csv: 4 rows without a target are left out" in said.stderr
+    assert "classes     2 (a, b)" in said.stdout
+    assert "rows        26" in said.stdout
     said = go("fit", "data.csv", "--target", "y", "--target", "z", "--task", "classification", *QUICK, code=2).stderr
     assert "one target" in said
 
@@ -86,8 +90,8 @@ def test_counts_and_a_config_file(go, table, tmp_path):
     model = DeepGPRegressor.load("m")
     go("predict", "m", "n.csv", "--out", "p.csv")
     found = pd.read_csv("p.csv")
-    assert list(found) == ["mean", "std", "q0.05", "q0.5", "q0.95"]
-    np.testing.assert_allclose(found["mean"], model.predict(table[["a", "b", "y"]]))
-    assert (found["q0.95"] % 1 == 0).all()
+    assert list(found)[-5:] == ["n_mean", "n_std", "n_q0.05", "n_q0.5", "n_q0.95"]
+    np.testing.assert_allclose(found["n_mean"], model.predict(table[["a", "b", "y"]]))
+    assert (found["n_q0.95"] % 1 == 0).all()
     (tmp_path / "bad.toml").write_text('task = "guess"\n')
     assert "task must be regression, classification or counts" in go("fit", "--config", "bad.toml", code=2).stderr

@@ -183,7 +183,7 @@ def test_memory_is_asked_for_all_members_at_once(three, monkeypatch):
 
 
 def test_too_little_memory_names_the_members(monkeypatch):
-    monkeypatch.setattr("sodgp.system.memory.available_memory", lambda *_: 1000)
+    monkeypatch.setattr("sodgp.system.memory.available_memory", lambda *_: 10_000)
     with pytest.raises(ResourceError, match="fewer models at once"):
         make(n_members=2).fit(X, Y)
     with pytest.raises(ResourceError) as error:

@@ -221,3 +221,48 @@ def test_out_of_memory_in_training_says_how_much_it_needs(monkeypatch):
     with pytest.raises(ResourceError, match=r"training ran out of memory on cpu; it needs about .*CUDA out of memory"):
         model.fit(X, Y)
     assert not hasattr(model, "model_")
+
+
+# ----- preparation
+
+
+def test_a_preparation_that_does_not_fit_is_refused_before_the_data_are_touched(monkeypatch):
+    monkeypatch.setattr(memory, "available_memory", lambda device=None: 10**4)
+    monkeypatch.setattr("sodgp.estimator.many.checked_data", lambda *_, **__: pytest.fail("the data were touched"))
+    with pytest.raises(ResourceError, match=r"the preparation of 400 rows and 6 columns needs about 0\.00 GB") as told:
+        make().fit(X, Y)
+    assert told.value.needed == resources.preparation_bytes(X, Y, 1) > told.value.available
+    with pytest.raises(ResourceError, match=r"for 3 models needs.*train fewer models"):
+        make(n_members=3).fit(X, Y)
+
+
+def test_memory_that_runs_out_in_preparation_is_an_error_with_advice(monkeypatch):
+    def converted(*arguments, **options):
+        raise MemoryError("Unable to allocate 8.00 GiB")
+
+    monkeypatch.setattr("sodgp.estimator.many.checked_data", converted)
+    with pytest.raises(ResourceError, match=r"the preparation of 400 rows.*share of the rows.*Unable to allocate"):
+        make().fit(X, Y)
+    with pytest.raises(ResourceError, match="the preparation of the rows ran out of memory"):
+        make().fit(X.tolist(), Y.tolist())
+
+
+def test_what_has_to_be_converted_is_counted_once_more():
+    as_needed = resources.preparation_bytes(X, Y, 1)
+    assert resources.preparation_bytes(torch.from_numpy(X), Y, 1) == as_needed
+    for other in (np.asfortranarray(X), X.astype(np.float32)):
+        assert resources.preparation_bytes(other, Y, 1) == as_needed + X.nbytes
+    assert resources.preparation_bytes(X, Y, 2) == as_needed + X.nbytes + 2 * Y.nbytes
+    assert resources.preparation_bytes(X.tolist(), Y, 1) is None
+
+
+def test_the_estimate_of_a_preparation_is_near_what_is_allocated():
+    import tracemalloc
+
+    rows = RNG.standard_normal((40_000, 6))
+    config = Configuration.from_estimator(make(subset_size=5, subset="random"))
+    tracemalloc.start()
+    prepare(config, checked_data("DeepGPRegressor", rows, rows[:, 0]), seed=None, previous=None, plan=None)
+    held = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert 0.9 < resources.preparation_bytes(rows, rows[:, 0], 1) / held < 1.5

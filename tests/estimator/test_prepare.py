@@ -3,10 +3,13 @@
 import numpy as np
 import pandas as pd
 import pytest
-from numpy.testing import assert_allclose
+import torch
+from numpy.testing import assert_allclose, assert_array_equal
 
 from sodgp import DeepGPRegressor
 from sodgp.estimator.describe import target_names
+from sodgp.estimator.prepare import split_rows
+from sodgp.inference.contract import rest_of
 
 RNG = np.random.default_rng(0)
 
@@ -61,3 +64,24 @@ def test_targets_have_the_names_of_their_columns_and_none_of_an_earlier_fit(y, n
     model = make(max_iter=2).fit(X, pd.Series(Y, name="earlier"))
     assert target_names(model.fit(X, y)) == names
     assert target_names(make(max_iter=2, n_members=2).fit(X, y)) == names
+
+
+def test_the_users_arrays_stay_as_they_are():
+    rows, labels = X.copy(), Y.copy()
+    for options in ({}, {"validation_fraction": 0.25}, {"n_members": 2, "max_iter": 2}):
+        make(**options).fit(rows, labels)
+        assert_array_equal(rows, X)
+        assert_array_equal(labels, Y)
+
+
+@pytest.mark.parametrize("chosen", [[0, 1], [7, 3], [8, 9], [4]])
+def test_rows_are_split_in_place(chosen, monkeypatch):
+    monkeypatch.setattr("sodgp.selectors.base.CHUNK_ELEMENTS", 1)
+    values, picked = torch.arange(140.0).reshape(-1, 2), torch.tensor(chosen)
+    rest = rest_of(70, picked)
+    wanted = values[picked], values[rest]
+    before = values.data_ptr()
+    subset, others = split_rows(values, picked, rest)
+    assert torch.equal(subset, wanted[0])
+    assert torch.equal(others, wanted[1])
+    assert others.data_ptr() == before

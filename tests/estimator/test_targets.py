@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 
+from sodgp import DeepGPClassifier
 from sodgp.errors import InputError, InputTypeError, SodgpWarning
 from sodgp.estimator.targets import check_counts, encoded, labels_and_codes
 from sodgp.likelihoods import Bernoulli, Dirichlet, Gaussian, Poisson, Softmax
@@ -68,6 +69,9 @@ def test_a_class_that_was_seen_once_is_reported():
         labels_and_codes(["a", "a", "b", "b", "c"])
     with pytest.warns(SodgpWarning, match="the classes 'b', 'c' of y occur only once"):
         labels_and_codes(["a", "a", "b", "c"])
+    with pytest.warns(SodgpWarning, match="'c' of y occurs only once") as seen:
+        DeepGPClassifier(n_layers=1, max_iter=1).fit(np.arange(5.0)[:, None], ["a", "a", "b", "b", "c"])
+    assert seen[0].filename == __file__
 
 
 def test_counts_name_the_rows():

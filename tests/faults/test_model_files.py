@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from benchmarks.reliability import fuzz
+from benchmarks.reliability import fuzz, mutations
 
 from sodgp import DeepGPRegressor
 from sodgp.errors import InputError, ModelFileError, NumericalError
@@ -68,6 +68,52 @@ def test_a_case_that_takes_memory_is_stopped():
             np.ones(2 * 10**8)
     finally:
         resource.setrlimit(resource.RLIMIT_AS, before)
+
+
+def changed(path, place, value):
+    """The file with another value at that place of its JSON, and a checksum that fits."""
+    info, tensors = mutations.parts(path.read_bytes())
+    del info["sha256"]
+    *above, last = place
+    entry = info
+    for key in above:
+        entry = entry[key]
+    entry[last] = value
+    return mutations.signed(info, tensors)
+
+
+@pytest.mark.parametrize(
+    ("name", "place", "value"),
+    [
+        ("sod.sodgp", ["parameters", "n_predict_samples"], 10**6),
+        ("sod.sodgp", ["parameters", "n_predict_samples"], 10_001),
+        ("sod.sodgp", ["parameters", "n_samples"], 10**6),
+        ("sod.sodgp", ["parameters", "max_iter"], 10**12),
+        ("sod.sodgp", ["parameters", "n_restarts"], 10**6),
+        ("sod.sodgp", ["parameters", "batch_size"], 10**15),
+        ("sod.sodgp", ["parameters", "subset_size"], 10**12),
+        ("sod.sodgp", ["parameters", "hidden_width"], [10**12]),
+        ("sod.sodgp", ["parameters", "n_layers"], 10**9),
+        ("sghmc.sodgp", ["parameters", "inference", "options", "thinning"], 10**12),
+        ("sghmc.sodgp", ["parameters", "inference", "options", "window"], 10**12),
+        ("sod.sodgp", ["parameters", "subset"], {"selector": "kmeans", "options": {"max_epochs": 10**12}}),
+    ],
+)
+def test_a_small_file_cannot_ask_for_much(tmp_path, name, place, value):
+    """Every number that becomes a loop, a size or a chunk has a limit, which is checked before anything is built."""
+    (tmp_path / "m.sodgp").write_bytes(changed(FIXTURES / f"model-v3-{name}", place, value))
+    with fuzz.guarded(5.0), pytest.raises(ModelFileError, match="more than"):
+        DeepGPRegressor.load(tmp_path / "m.sodgp")
+
+
+def test_a_model_that_asks_for_much_is_told_so_when_it_is_saved(tmp_path):
+    model = DeepGPRegressor.load(FILE).set_params(n_predict_samples=10_001)
+    with pytest.raises(ModelFileError, match=r"n_predict_samples=10001 is more than a model file may ask for, 10000"):
+        model.save(tmp_path / "m.sodgp")
+    assert list(tmp_path.iterdir()) == []
+    model.set_params(n_predict_samples=10_000).save(tmp_path / "m.sodgp")
+    with fuzz.guarded(5.0):
+        assert np.isfinite(DeepGPRegressor.load(tmp_path / "m.sodgp").predict(ROWS[:1])).all()
 
 
 # ----- folders that hold other things than files
@@ -137,6 +183,16 @@ def test_a_file_that_shrinks_while_it_is_read_is_an_error_and_not_a_crash(tmp_pa
     monkeypatch.setattr(os, "fstat", cut)
     with pytest.raises(ModelFileError):
         DeepGPRegressor.load(tmp_path / "m.sodgp")
+
+
+def test_loading_and_predicting_write_nothing(tmp_path, monkeypatch):
+    shutil.copy(FILE, tmp_path / "m.sodgp")
+    monkeypatch.chdir(tmp_path)
+    before = {path: path.stat().st_mtime_ns for path in (tmp_path, tmp_path / "m.sodgp")}
+    model = DeepGPRegressor.load("m.sodgp")
+    model.predict(ROWS)
+    assert {path: path.stat().st_mtime_ns for path in (tmp_path, *tmp_path.iterdir())} == before
+    assert model.checkpoint is model.callbacks is None
 
 
 # ----- disks

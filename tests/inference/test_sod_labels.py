@@ -71,7 +71,7 @@ def test_with_one_layer_no_q_has_a_higher_bound_than_the_collapsed_one():
 
 def test_a_row_is_predicted_from_all_others():
     rows = data(outputs=2)
-    method, model = built("leave_one_out", rows, outputs=2)
+    _, model = built("leave_one_out", rows, outputs=2)
     X, y = torch.cat([rows.X_s, rows.X_r]), torch.cat([rows.y_s, rows.y_r])
     v = torch.tensor([[[0.3, 0.7]]], dtype=torch.float64)
     mean, variance = leave_one_out(model.last, X[None, :M], X[None], y[None], v)

@@ -303,6 +303,8 @@ def test_bad_data_are_refused(one):
         DeepGPModel(X, Y[:, 0])
     with pytest.raises(InputError, match="the model has d, m"):
         one.condition_on_observations(X[:1, :1], Y[:1, :1])
+    with pytest.raises(ConfigurationError, match="Gaussian posteriors of y, and likelihood='poisson' has none"):
+        DeepGPModel(X, Y, estimator=DeepGPRegressor(likelihood="poisson"))
     with pytest.raises(ConfigurationError, match="must be a DeepGPRegressor"):
         DeepGPModel(X, Y, estimator="deep")
     with pytest.raises(TypeError, match="unexpected keyword argument 'surprise'"):

@@ -6,14 +6,14 @@ import pytest
 import torch
 from latent_cases import integrated
 
-from sodgp.likelihoods.quadrature import ORDER, expectation, log_expectation, nodes_under
+from sodgp.likelihoods.quadrature import ORDER, Rule, expectation, log_expectation, nodes_under
 
 MEAN = torch.tensor([0.4, -1.0]).double().reshape(1, 2, 1)
 VARIANCE = torch.tensor([0.7, 3.0]).double().reshape(1, 2, 1)
 
 
 def mean_of(function, order):
-    f, log_weights = nodes_under(MEAN, VARIANCE, order)
+    f, log_weights = nodes_under(MEAN, VARIANCE, Rule.of_order(order))
     return expectation(function(f), log_weights)
 
 
@@ -34,8 +34,8 @@ def test_the_error_falls_with_the_order():
 
 
 def test_logs_are_averaged_without_underflow():
-    f, log_weights = nodes_under(MEAN, VARIANCE, ORDER)
+    f, log_weights = nodes_under(MEAN, VARIANCE, Rule.of_order(ORDER))
     torch.testing.assert_close(log_weights.exp().sum(), torch.tensor(1.0).double())
     far = log_expectation(f - 2000.0, log_weights)
     torch.testing.assert_close(far, MEAN + 0.5 * VARIANCE - 2000.0, rtol=1e-9, atol=1e-9)
-    assert nodes_under(MEAN.float(), VARIANCE.float(), 200)[1].dtype == torch.float32
+    assert nodes_under(MEAN.float(), VARIANCE.float(), Rule.of_order(200, MEAN.float()))[1].dtype == torch.float32

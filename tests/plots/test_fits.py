@@ -75,3 +75,11 @@ def test_pictures_need_one_input_and_two_points(model, ax):
         plots.plot_fit(wide, x, ax=ax)
     with pytest.raises(InputError, match="two points"):
         plots.plot_fit(model, [0.0], ax=ax)
+
+
+@pytest.mark.parametrize("draw", [plots.plot_fit, plots.plot_functions])
+def test_counts_have_no_axis_in_common_with_f(ax, draw):
+    x = np.linspace(-1, 1, 12)
+    model = DeepGPRegressor(likelihood="poisson", n_layers=1, max_iter=2).fit(x[:, None], np.arange(12))
+    with pytest.raises(InputError, match="y and f on one axis, and this model predicts counts"):
+        draw(model, x, ax=ax)

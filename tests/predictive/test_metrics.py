@@ -11,7 +11,9 @@ from sklearn.metrics import root_mean_squared_error
 
 from sodgp.errors import InputError
 from sodgp.predictive import metrics
+from sodgp.predictive.counts import CountMixture
 from sodgp.predictive.mixture import GaussianMixture
+from sodgp.predictive.student import StudentMixture
 
 T, N = 5, 400
 
@@ -118,3 +120,17 @@ def test_bad_level_or_mean(dist, y):
     for mean in (0.0, y[1:], np.zeros((N, 2)), np.zeros((2, N, 2)), np.full(N, np.nan), ["a"] * N):
         with pytest.raises(InputError):
             metrics.rmse(y, mean)
+
+
+def test_counts_and_students_have_the_same_scores():
+    y = np.random.default_rng(0).poisson(3.0, size=2000)
+    dist = CountMixture([0.0], np.full((1, 2000, 1), 3.0))
+    found = metrics.scores(y, dist)
+    assert found["nlpp"] == pytest.approx(-dist.log_prob(y).mean())
+    assert found["crps"] == pytest.approx(dist.crps(y).mean())
+    assert found["rmse"] == pytest.approx(np.sqrt(np.mean((y - 3.0) ** 2)))
+    # Randomised: of a discrete variable the shares would be too large.
+    assert found["coverage_50"] == pytest.approx(0.5, abs=0.04)
+    assert found["coverage_90"] == pytest.approx(0.9, abs=0.02)
+    student = StudentMixture([0.0], np.zeros((1, 3, 1)), 1.0, 5.0)
+    assert metrics.nlpp([0.0, 1.0, 2.0], student) == pytest.approx(-student.log_prob([0.0, 1.0, 2.0]).mean())

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from sodgp.errors import ConfigurationError
-from sodgp.selectors.kmeans import KMeans, distinct_rows, nearest_rows
+from sodgp.selectors.kmeans import KMeans, distinct_rows, nearest_rows, nearest_values
 
 
 def generator(seed: int = 0) -> torch.Generator:
@@ -59,3 +59,35 @@ def test_one_value_more_than_centres() -> None:
 def test_refuses_a_bad_option() -> None:
     with pytest.raises(ConfigurationError, match="n_init is 0"):
         KMeans(n_init=0)
+
+
+@pytest.mark.parametrize("size", [5, 40])
+def test_rows_of_another_value_are_found_without_a_sort(size: int) -> None:
+    X = torch.cat([normal(30, 2)] * 3)  # every value three times
+    centres = normal(size, 2, seed=1)
+    found = nearest_values(X, centres)
+    assert found.unique().numel() == size
+    assert X[found].unique(dim=0).shape[0] == min(size, 30)
+    if size == 5:
+        distinct = distinct_rows(X)
+        assert torch.equal(X[found], X[distinct[nearest_rows(X[distinct], centres)]])
+
+
+def test_values_that_are_zeros_of_either_sign_are_one_value() -> None:
+    X = torch.tensor([[0.0], [-0.0], [0.0], [3.0]]).double()
+    assert sorted(nearest_values(X, torch.tensor([[0.1], [-0.1]]).double()).tolist())[1] == 3
+
+
+def test_random_batches_find_centres_as_good_as_those_of_all_rows() -> None:
+    X = normal(3000, 2)
+
+    def inertia(method: KMeans) -> float:
+        return float(torch.cdist(X, method.centres(X, 8, generator())).amin(1).square().mean())
+
+    assert inertia(KMeans(minibatch_above=100, batch_size=256, max_epochs=20)) < 1.05 * inertia(KMeans())
+
+
+def test_batches_depend_on_the_generator_alone() -> None:
+    X, few = normal(500, 2), KMeans(minibatch_above=100, batch_size=64)
+    first, again = (few.select(X, None, 6, None, generator(1)) for _ in range(2))
+    assert torch.equal(first, again)

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import errno
+import os
+import stat
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from sodgp.system import files
 from sodgp.system.files import alone_in, is_scratch_of, write_text_whole, write_whole
 
 HOLDER = """
@@ -72,3 +76,22 @@ def test_one_process_at_a_time_has_a_folder(tmp_path):
     with alone_in(tmp_path / "missing") as is_alone:
         assert not is_alone
     assert names(tmp_path) == []
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="this system locks a file in the folder in any case")
+def test_where_folders_cannot_be_locked_a_file_in_them_is(tmp_path, monkeypatch):
+    honest = files.fcntl.flock
+
+    def flock(descriptor, operation):
+        if stat.S_ISDIR(os.fstat(descriptor).st_mode):
+            raise OSError(errno.EBADF, "as on some network disks")
+        honest(descriptor, operation)
+
+    monkeypatch.setattr(files.fcntl, "flock", flock)
+    for _ in range(2):
+        with alone_in(tmp_path) as is_alone, alone_in(tmp_path) as is_second:
+            assert (is_alone, is_second) == (True, False)
+    assert names(tmp_path) == [".sodgp-lock"]
+    monkeypatch.setattr(files.fcntl, "flock", lambda *_: (_ for _ in ()).throw(OSError(errno.ENOLCK, "no locks")))
+    with alone_in(tmp_path) as is_alone:
+        assert is_alone is None

@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sodgp.errors import InputError, ResourceError
-from sodgp.tables.files import read_table, split_target
+from sodgp.errors import ConfigurationError, InputError, ResourceError
+from sodgp.tables.files import read_table, split_target, table_of
 
 pd = pytest.importorskip("pandas")
 FRAME = pd.DataFrame({"a": [1, 2], "b": [0.5, -1e-7], "word": ["x", "y"]})
@@ -75,16 +75,14 @@ def test_awkward_but_sound_text(tmp_path: Path, text: str, columns: list[str]) -
         ("t.xlsx", "x", "must end in one of .csv"),
         ("t", "x", "must end in one of .csv"),
         ("t.csv", "a,b,a,b\n1,2,3,4\n", "column name 'a' and 'b' occurs more than once"),
-        ("t.csv", ",a\n0,1\n", "column 1 has no name.*index=False"),
         ("t.csv", ",,\n0,1,2\n", "column 1 has no name"),
         ("t.csv", "a,b\n1,2,3\n", "not a well-formed table"),
         ("t.csv", "a,b\n1,2\n1,2,3\n", "not a well-formed table"),
         ("t.csv", 'a,b\n1,"2\n', "not a well-formed table"),
-        ("t.csv", b"a,b\n1,\xff\xfe\n", "not UTF-8"),
-        ("t.csv", "a,b\n1,2\n".encode("utf-16"), "zero bytes"),
-        ("t.csv", b"\x89PNG\r\n\x1a\n\xfa\xce", "not UTF-8"),
+        ("t.csv", "a,b\n1,2\n".encode("utf-16-le"), "zero bytes"),
+        ("t.csv", b"\x89PNG\r\n\x1a\n\xfa\xce", "is not a text file"),
         ("t.csv", bytes(range(256)) * 10, "zero bytes"),
-        ("t.csv", gzip.compress(b"a,b\n1,2\n", mtime=0), "zero bytes|not UTF-8"),
+        ("t.csv", gzip.compress(b"a,b\n1,2\n", mtime=0), "zero bytes|not a text file"),
         ("t.csv.gz", "a,b\n1,2\n", "cannot be read.*gzip"),
         ("t.csv.gz", gzip.compress(b"a,b\n1,2\n", mtime=0)[:-6], "cannot be read"),
         ("t.csv", "x" * 200_000 + "\n1\n", "not a well-formed table"),
@@ -96,6 +94,41 @@ def test_bad_files(tmp_path: Path, name: str, contents: str | bytes, message: st
     with pytest.raises(InputError, match=message) as caught:
         read_table(path)
     assert str(path) in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("contents", "said", "columns"),
+    [
+        ("a;b\n1,5;x\n-2,25;y\n", "columns separated by a semicolon; a decimal comma", {"a": [1.5, -2.25]}),
+        ("a;b;c\n1.234,5;2,5;01.02.2020\n", "a decimal comma", {"a": ["1.234,5"], "b": [2.5], "c": ["01.02.2020"]}),
+        ("a;b\n1.5;x\n", "columns separated by a semicolon", {"a": [1.5]}),
+        ("a;b\n1,234;5\n", "columns separated by a semicolon", {"a": ["1,234"]}),
+        ("a;b\n01.02.2020;1,5\n", "a decimal comma", {"a": ["01.02.2020"], "b": [1.5]}),
+        ("a|b\n1|x\n", "columns separated by a bar", {"b": ["x"]}),
+        ("größe,ort\n1,Köln\n".encode("latin-1"), "encoding cp1252", {"größe": [1], "ort": ["Köln"]}),
+        ("a,b\n1,ž\n".encode("utf-16"), "encoding utf-16", {"b": ["ž"]}),
+        (",a\n0,1\n", "column 1 has no name, called 'Unnamed: 0'", {"Unnamed: 0": [0], "a": [1]}),
+        ("a,b\n1,2\n", "", {"a": [1]}),
+    ],
+)
+def test_what_a_file_shows_is_said(tmp_path, contents, said, columns):
+    frame, found = table_of(write(tmp_path, "t.csv", contents))
+    assert said in found
+    assert bool(said) == bool(found)
+    assert {name: frame[name].tolist() for name in columns} == columns
+
+
+def test_what_is_given_is_not_guessed(tmp_path):
+    path = write(tmp_path, "t.csv", "a;b\n1,234;5\n")
+    assert read_table(path, decimal=",")["a"].tolist() == [1.234]
+    assert list(read_table(write(tmp_path, "t.csv", "a;b\n1;2\n"), separator=",")) == ["a;b"]
+    path = write(tmp_path, "t.csv", "a\n\xe9\n".encode("latin-1"))
+    assert read_table(path, encoding="cp437")["a"].tolist() == ["Θ"]
+    with pytest.raises(InputError, match="is not utf-8 text"):
+        read_table(path, encoding="utf-8")
+    for wrong in ({"decimal": "x"}, {"separator": "::"}, {"encoding": "morse"}):
+        with pytest.raises(ConfigurationError, match=str(*wrong.values())):
+            read_table(path, **wrong)
 
 
 def test_missing_file_and_folder(tmp_path: Path) -> None:

@@ -123,7 +123,7 @@ STILL = {"warm_start": True, "max_iter": 1, "learning_rate": 1e-12}
 
 @pytest.mark.parametrize("inference", ["sod", "dsvi"])
 def test_a_warm_start_on_the_same_rows_begins_where_the_fit_ended(inference):
-    model = regressor(inference=inference, max_iter=60).fit(X, COUNTS)
+    model = regressor(inference=inference, max_iter=30).fit(X, COUNTS)
     before = copy.deepcopy(model)
     model.set_params(**STILL).fit(X, COUNTS)
     assert_allclose(model.predict(X), before.predict(X), rtol=0.05)
@@ -131,7 +131,7 @@ def test_a_warm_start_on_the_same_rows_begins_where_the_fit_ended(inference):
 
 
 def test_sites_of_rows_that_stay_are_carried_and_new_rows_begin_without():
-    old = regressor(max_iter=60).fit(X, COUNTS)
+    old = regressor(max_iter=5).fit(X, COUNTS)
     model, chosen = old.model_, old.subset_indices_
     other = SoD().build(old_architecture(), None, torch.Generator())
     kept = torch.tensor([2, -1, 0, 5, -1, 1, 3, 4])
@@ -147,7 +147,7 @@ def old_architecture():
 
 
 def test_a_warm_start_with_more_rows_begins_far_above_a_cold_one():
-    model = regressor(max_iter=80).fit(X[:24], COUNTS[:24])
+    model = regressor(max_iter=40).fit(X[:24], COUNTS[:24])
     cold = regressor(max_iter=1).fit(X, COUNTS)
     model.set_params(**STILL).fit(X, COUNTS)
     assert model.history_.bound[0] > cold.history_.bound[0] + 5.0

@@ -1,7 +1,8 @@
 """The command line: ``sodgp fit``, ``predict``, ``evaluate``, ``report``, ``info`` and ``demo``.
 
 Modules: `program` (the program and its commands), `group` (errors and exit codes), `options` (flags for the estimator's
-arguments), `config` (TOML files), `tables` (data files in and out).
+arguments), `config` (TOML files), `tables` (data files in and out), `tasks` (regression, classification or counts),
+`predictions`, `scores` and `summary` (what commands write).
 """
 
 from sodgp.cli.program import app, main

@@ -25,6 +25,15 @@ _COMMAND: Final[dict[str, tuple[str, Callable[[Any], bool]]]] = {
     "out": ("a path", lambda value: isinstance(value, str)),
     "target": _COLUMNS,
     "drop": _COLUMNS,
+    "keep": _COLUMNS,
+    "columns": (
+        "a table of names and kinds",
+        lambda value: isinstance(value, dict) and all(_COLUMNS[1](kind) for kind in value.values()),
+    ),
+    "missing": ("a text or a list of them", _COLUMNS[1]),
+    "separator": ("text", lambda value: isinstance(value, str)),
+    "decimal": ("text", lambda value: isinstance(value, str)),
+    "encoding": ("text", lambda value: isinstance(value, str)),
     "task": ("regression, classification or counts", lambda value: value in TASKS),
     "patience": ("an integer", lambda value: INTEGER.accepts(value) and value > 0),
     "verbose": ("true or false", lambda value: isinstance(value, bool)),
@@ -90,7 +99,7 @@ def read_config(path: Path) -> FitConfig:
             # Path() drops the slash at the end, which says that a model is to be a folder.
             slash = "/" if values[key].endswith("/") else ""
             values[key] = f"{path.parent / values[key]}{slash}"
-    for key in ("target", "drop"):
+    for key in ("target", "drop", "keep"):
         if isinstance(command.get(key), str):
             command[key] = [command[key]]
     return FitConfig(options, command)

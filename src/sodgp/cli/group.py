@@ -88,7 +88,10 @@ def explain(error: Exception) -> tuple[str, ExitCode]:
     if isinstance(error, OSError):
         return (f"{error.filename}: {error.strerror}." if error.filename else f"{error}."), ExitCode.BAD_DATA
     if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError":
-        return "not enough memory; use a smaller batch_size, subset_size or n_samples.", ExitCode.NUMERICAL
+        return (
+            "not enough memory; use fewer rows, or a smaller batch_size, subset_size or n_samples.",
+            ExitCode.NUMERICAL,
+        )
     kind = type(error).__name__
     return f"unexpected {kind}: {error}. Run it again with {DEBUG} and report the traceback.", ExitCode.BUG
 

@@ -30,6 +30,7 @@ SUBSETS: Final = ("kmeans", "random", "greedy_variance", "rp_cholesky", "leverag
 NO_FLAG: Final[Mapping[str, str]] = {
     "initialization": "a table of a config file: [initialization]",
     "callbacks": "Python functions",
+    "columns": "--columns, --keep and --missing of the command itself",
     "warm_start": "for a fitted estimator in Python; a command begins afresh",
     "verbose": "--verbose and --quiet of the command itself",
     "tuning": "its parts have flags",

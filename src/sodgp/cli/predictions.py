@@ -34,17 +34,17 @@ def _of_numbers(estimator: DeepGPRegressor, X: pd.DataFrame, wanted: list[float]
     import numpy as np
     import pandas as pd
 
+    from sodgp.estimator.columns import EncodedRows, rows_of
     from sodgp.estimator.describe import target_names
 
-    parts = []
+    parts, rows = [], EncodedRows(rows_of(estimator, X))
     for start in range(0, len(X), _CHUNK_ROWS):
-        dist = estimator.predict_distribution(X.iloc[start : start + _CHUNK_ROWS])
+        dist = estimator.predict_distribution(rows[start : start + _CHUNK_ROWS])
         columns = [dist.mean, dist.std, *(dist.quantile(wanted) if wanted else [])]
         parts.append(np.stack([values.reshape(len(dist), -1) for values in columns], axis=-1))
     table = np.concatenate(parts)
     names = ["mean", "std", *(f"q{level}" for level in wanted)]
-    targets = target_names(estimator)
-    header = names if len(targets) == 1 else [f"{target}_{name}" for target in targets for name in names]
+    header = [f"{target}_{name}" for target in target_names(estimator) for name in names]
     return pd.DataFrame(table.reshape(len(table), -1), columns=header)
 
 
@@ -53,14 +53,18 @@ def _of_classes(estimator: DeepGPClassifier, X: pd.DataFrame, wanted: list[float
     import numpy as np
     import pandas as pd
 
+    from sodgp.estimator.columns import EncodedRows, rows_of
+    from sodgp.estimator.describe import target_names
+
     labels, columns = [], []
+    rows, (target,) = EncodedRows(rows_of(estimator, X)), target_names(estimator)
     for start in range(0, len(X), _CHUNK_ROWS):
-        dist = estimator.predict_distribution(X.iloc[start : start + _CHUNK_ROWS])
+        dist = estimator.predict_distribution(rows[start : start + _CHUNK_ROWS])
         labels.append(dist.mode)
         columns.append(np.concatenate([dist.mean[..., None], *(dist.quantile(q)[..., None] for q in wanted)], axis=-1))
     table = np.concatenate(columns)
     ends = ["", *(f"_q{level}" for level in wanted)]
-    header = [f"p_{label}{end}" for label in estimator.classes_.tolist() for end in ends]
+    header = [f"{target}_p_{label}{end}" for label in estimator.classes_.tolist() for end in ends]
     frame = pd.DataFrame(table.reshape(len(table), -1), columns=header)
-    frame.insert(0, "label", np.concatenate(labels))
+    frame.insert(0, f"{target}_label", np.concatenate(labels))
     return frame

@@ -10,20 +10,22 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from sodgp.cli.columns import Decimal, Encoding, KeptInFit, KeptInFront, Kinds, Missing, Reading, Separator, encoder_of
 from sodgp.cli.config import FitConfig, read_config
 from sodgp.cli.group import DEBUG, Commands, ExitCode
 from sodgp.cli.options import estimator_flags
 from sodgp.cli.predictions import predictions
-from sodgp.cli.summary import line, print_json, print_summary
+from sodgp.cli.summary import line, print_json, print_summary, print_written
 from sodgp.cli.tables import (
+    as_json_columns,
     check_output,
     known_targets,
     levels,
     model_inputs,
-    refuse_targets,
-    refuse_unusable,
     table_suffix,
     training_data,
+    with_columns,
+    with_targets,
     write_table,
 )
 from sodgp.cli.tasks import estimator_for, task_of, told_task
@@ -126,6 +128,12 @@ def fit(
     drop: Annotated[
         list[str] | None, typer.Option(help="Column to leave out; repeat it for several.", show_default=False)
     ] = None,
+    columns: Kinds = None,
+    keep: KeptInFit = None,
+    missing: Missing = None,
+    separator: Separator = None,
+    decimal: Decimal = None,
+    encoding: Encoding = None,
     as_json: Json = False,
     patience: Annotated[
         int | None,
@@ -144,6 +152,7 @@ def fit(
 ) -> None:
     """Train a model on a table and save it. Every column that is not a target and not dropped is an input.
 
+    Text, dates, yes and no, gaps: what becomes of every column is in the summary. Rows without a target are left out.
     Nothing is written unless training succeeds; Ctrl-C during training ends it and saves what there is.
     """
     from sodgp.estimator.describe import describe
@@ -159,6 +168,12 @@ def fit(
         "patience": patience,
         "verbose": verbose,
         "task": task,
+        "columns": columns,
+        "keep": keep,
+        "missing": missing,
+        "separator": separator,
+        "decimal": decimal,
+        "encoding": encoding,
     }
     said = file.command | {name: value for name, value in flags.items() if value not in (None, [])}
     for name, how in (("data", "a table, such as data.csv"), ("target", "--target"), ("out", "--out")):
@@ -175,10 +190,12 @@ def fit(
     # Before the table is read, which may take long.
     Configuration.from_estimator(estimator_for(told or "regression", chosen))
     check_destination(said["out"])
-    X, y = training_data(Path(said["data"]), said["target"], said.get("drop"))
+    encoder = encoder_of(said.get("columns"), said.get("missing"), said.get("keep") or [])
+    reading = Reading(said.get("separator"), said.get("decimal"), said.get("encoding"), tuple(encoder.missing))
+    X, y = training_data(Path(said["data"]), said["target"], said.get("drop"), reading)
     task = task_of(y, chosen.get("likelihood"), said.get("task"))
-    refuse_targets(y, Path(said["data"]), task)
-    model = estimator_for(task, chosen)
+    X, y = with_targets(X, y, Path(said["data"]), reading, task)
+    model = estimator_for(task, chosen).set_params(columns=encoder)
     asked = Configuration.from_estimator(model)
     began = time.perf_counter()
     with progress(asked.n_members * asked.n_restarts, "training", shown=shown) as begin:
@@ -211,6 +228,11 @@ def predict(
             show_default=False,
         ),
     ] = None,
+    jobs: Annotated[int, typer.Option(help="Processes for a large table; -1: one for each core.")] = 1,
+    keep: KeptInFront = None,
+    separator: Separator = None,
+    decimal: Decimal = None,
+    encoding: Encoding = None,
     as_json: Json = False,
     threads: Threads = None,
 ) -> None:
@@ -218,29 +240,34 @@ def predict(
 
     Of classes the label and the probability of each; quantiles are those of the probabilities over draws of the model.
 
-    Columns are found by their names; others than the model's inputs are left out, with a note. With --json and without
-    --out the predictions are written to stdout.
+    Columns are found by their names; others than the model's inputs play no part, with a note. The result has the
+    columns of the table in front; without --out it is written to stdout. With --out a table of more than 50,000 rows is
+    read and written in parts, in the memory of a few of them; the same command continues after an interruption.
     """
-    from sodgp.tables.files import read_table
+    from sodgp.cli.parts import Shown, predict_in_parts
+    from sodgp.tables.pieces import is_large
 
     wanted = None if quantiles is None else levels(quantiles)
     if out is not None:
         table_suffix(out)
         check_output(out, data)
-    elif not as_json:
-        raise ConfigurationError("sodgp predict needs --out for the predictions, or --json to print them.")
     estimator = _loaded(model, threads)
-    X = model_inputs(estimator, read_table(data), data)
-    refuse_unusable(X, data)
-    result = predictions(estimator, X, wanted)
+    reading = Reading(separator, decimal, encoding).for_model(estimator)
+    if out is not None and is_large(data):
+        shown = Shown(wanted, keep, is_json=as_json)
+        print_written(*predict_in_parts(estimator, model, data, out, shown, jobs, reading), out, as_json)
+        return
+    frame = reading.table(data)
+    X = model_inputs(estimator, frame, data)
+    result = with_columns(estimator, frame, predictions(estimator, X, wanted), keep, is_json=as_json)
+    if out is None and as_json:
+        print_json({"rows": len(result), "predictions": as_json_columns(result)})
+        return
     if out is None:
-        print_json({"rows": len(result), "predictions": result.to_dict("list")})
+        typer.echo(result.to_csv(index=False), nl=False)
         return
     write_table(result, out)
-    if as_json:
-        print_json({"rows": len(result), "columns": list(result), "written_to": str(out)})
-    else:
-        say(f"{len(result):,} prediction{'s' * (len(result) != 1)} written to {out}")
+    print_written(len(result), list(result), out, as_json)
 
 
 @app.command(epilog="Example: [bold]sodgp evaluate model/ held-out.csv --json[/]")
@@ -249,6 +276,9 @@ def evaluate(
     data: Table,
     target: Targets = None,
     bootstrap: Annotated[int, typer.Option(min=0, help="Resamples behind the intervals; 0 for none.")] = 1000,
+    separator: Separator = None,
+    decimal: Decimal = None,
+    encoding: Encoding = None,
     as_json: Json = False,
     threads: Threads = None,
 ) -> None:
@@ -261,7 +291,7 @@ def evaluate(
     from sodgp.evaluation.scores import evaluate as run
 
     estimator = _loaded(model, threads)
-    X, y, names = known_targets(estimator, data, target or [])
+    X, y, names = known_targets(estimator, data, target or [], Reading(separator, decimal, encoding))
     found = run(estimator, X, observed(estimator, y), targets=names)
     if as_json:
         print_json({"model": str(model), "data": str(data), **as_dictionary(found, bootstrap)})
@@ -282,6 +312,9 @@ def report(
     title: Annotated[str, typer.Option(help="Of the page. [dim]\\[default: Model of TARGET][/]")] = "",
     seed: Annotated[int, typer.Option(min=0, help="Of folds, bootstrap and permutations.")] = 0,
     jobs: Annotated[int, typer.Option(help="Processes for the fits of --cv; -1: one for each core.")] = 1,
+    separator: Separator = None,
+    decimal: Decimal = None,
+    encoding: Encoding = None,
     as_json: Json = False,
     threads: Threads = None,
 ) -> None:
@@ -299,7 +332,7 @@ def report(
         raise ConfigurationError(f"--out {out} must end in .html.")
     check_output(out, data, model)
     estimator = _loaded(model, threads)
-    X, y, names = known_targets(estimator, data, target or [])
+    X, y, names = known_targets(estimator, data, target or [], Reading(separator, decimal, encoding))
     about: dict[str, Any] = {"title": title, "model_name": str(model), "data_name": str(data), "random_state": seed}
     if isinstance(estimator, DeepGPClassifier):
         raise ConfigurationError(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from sodgp.errors import printable
 from sodgp.evaluation.classes import ClassEvaluation
 from sodgp.evaluation.format import CLASS_LABELS, LABELS, counted, interval, number
 from sodgp.evaluation.scores import Evaluation, Score
@@ -33,7 +34,7 @@ def print_scores(evaluation: Evaluation | ClassEvaluation, n_bootstrap: int) -> 
 
     console = Console()
     for index, name in enumerate(evaluation.targets):
-        table = Table(title=Text(f"{name}: {counted(len(evaluation), 'row')}"))
+        table = Table(title=Text(f"{printable(name, one_line=True)}: {counted(len(evaluation), 'row')}"))
         table.add_column("score")
         table.add_column("value", justify="right")
         if n_bootstrap:

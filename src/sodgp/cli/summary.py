@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import json
 import sys
+from pathlib import Path
 from typing import Any
 
 import typer
+
+from sodgp.errors import printable
+from sodgp.system.progress import say
 
 
 def print_summary(about: dict[str, Any]) -> None:
@@ -18,6 +22,10 @@ def print_summary(about: dict[str, Any]) -> None:
     kernel = f"kernel {about['kernel']}{each}"
     line("method", f"{about['method']}, {about['likelihood']}, {layers}, widths {about['widths']}, {kernel}")
     line("inputs", f"{count} ({shown})")
+    plain = ", ".join(name for name, said in about["columns"].items() if said == "number")
+    others = [f"{name}: {said}" for name, said in about["columns"].items() if said != "number"]
+    for number, text in enumerate([*([f"numbers: {plain}"] if plain else []), *others] if others else []):
+        line("" if number else "columns", text)
     line("targets", ", ".join(about["targets"]))
     if about["classes"] is not None:
         names = ", ".join(map(str, about["classes"][:8])) + (" ..." if len(about["classes"]) > 8 else "")
@@ -45,9 +53,17 @@ def print_json(content: dict[str, Any]) -> None:
     """A dictionary as JSON."""
     # JSON can escape what the stream cannot hold.
     is_unicode = (sys.stdout.encoding or "").lower().startswith("utf")
-    typer.echo(json.dumps(content, indent=2, allow_nan=False, ensure_ascii=not is_unicode))
+    typer.echo(printable(json.dumps(content, indent=2, allow_nan=False, ensure_ascii=not is_unicode)))
+
+
+def print_written(rows: int, columns: list[str], out: Path, as_json: bool) -> None:
+    """That so many predictions are in a file: for people on stderr."""
+    if as_json:
+        print_json({"rows": rows, "columns": columns, "written_to": str(out)})
+    else:
+        say(f"{rows:,} prediction{'s' * (rows != 1)} written to {out}")
 
 
 def line(name: str, value: str) -> None:
     """One line of a summary."""
-    typer.echo(f"{name:<11} {value}")
+    typer.echo(f"{name:<11} {printable(value, one_line=True)}")

@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from sodgp.cli.columns import Reading
 from sodgp.errors import ConfigurationError, InputError
 from sodgp.system.progress import say
 
@@ -23,45 +24,27 @@ _DECIMAL_COMMA = r"\s*[+-]?[\d.]*,\d+\s*"
 _THOUSANDS = r"\s*[+-]?\d{1,3}(,\d{3})+(\.\d*)?\s*"
 
 
-def training_data(path: Path, targets: list[str], drop: list[str] | None = None) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Inputs and targets of a table as frames; the columns of `drop` are in neither. Inputs have no text and no gaps.
+def training_data(
+    path: Path, targets: list[str], drop: list[str] | None = None, reading: Reading | None = None
+) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Inputs and targets of a table as frames, as they are in the file; the columns of `drop` are in neither."""
+    from sodgp.tables.files import split_target
 
-    What the targets may be depends on the task: see `refuse_targets`.
-    """
-    from sodgp.tables.files import read_table, split_target
-
-    frame = read_table(path)
+    frame = (reading or Reading()).table(path)
     if drop:
         both = [repr(name) for name in targets if name in drop]
         if both:
             raise ConfigurationError(f"{', '.join(both)} cannot be the target and be dropped; choose one of the two.")
         frame, _ = split_target(frame, list(dict.fromkeys(drop)))
-    X, y = split_target(frame, targets)
-    refuse_unusable(X, path, "Encode such columns as numbers, or leave them out (--drop).")
-    return X, y
-
-
-def refuse_targets(y: pd.DataFrame, path: Path, task: str) -> None:
-    """InputError for targets that are no numbers, or for labels that are missing or of several columns."""
-    if task != "classification":
-        refuse_unusable(y, path, "Encode such columns as numbers, or take them as classes (--task classification).")
-        return
-    if y.shape[1] > 1:
-        raise ConfigurationError(f"a classification has one target, and --target names {y.shape[1]}.")
-    missing = y.iloc[:, 0].isna().to_numpy()
-    if missing.any():
-        raise InputError(
-            f"{path}: {int(missing.sum())} labels are missing in {y.columns[0]!r}, first in row {missing.argmax() + 1}"
-            " below the header. Fill them in, or drop such rows."
-        )
+    return split_target(frame, targets)
 
 
 def known_targets(
-    model: DeepGPEstimator, path: Path, targets: list[str]
+    model: DeepGPEstimator, path: Path, targets: list[str], reading: Reading | None = None
 ) -> tuple[pd.DataFrame, pd.DataFrame, list[str]]:
     """Inputs of a model, targets to compare it with, and their names; without `targets` those that the model knows."""
     from sodgp.estimator.describe import TASKS
-    from sodgp.tables.files import read_table, split_target
+    from sodgp.tables.files import split_target
 
     fitted = [str(name) for name in getattr(model, "target_names_", [])]
     names = targets or fitted
@@ -77,18 +60,57 @@ def known_targets(
         raise ConfigurationError(f"{', '.join(inputs)} {are} of the model; name the column{s} of its target{s}.")
     if set(fitted) == set(names):
         names = fitted  # the model's order counts, not that of the flags
-    frame = read_table(path)
+    reading = (reading or Reading()).for_model(model)
+    frame = reading.table(path)
     _, y = split_target(frame, names)
     X = model_inputs(model, frame.drop(columns=names), path, quiet=set(fitted))
-    refuse_unusable(X, path)
-    refuse_targets(y, path, TASKS[model.likelihood_.targets])
+    X, y = with_targets(X, y, path, reading, TASKS[model.likelihood_.targets])
     return X, y, names
+
+
+def with_targets(
+    X: pd.DataFrame, y: pd.DataFrame, path: Path, reading: Reading, task: str
+) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """The rows that have every target, and these as numbers or labels; how many have none is said.
+
+    Raises
+    ------
+    InputError
+        No row has a target, or a target of numbers has cells that are none.
+    ConfigurationError
+        Labels are in several columns.
+    """
+    import numpy as np
+    import pandas as pd
+
+    from sodgp.tables.frames import cells_of
+    from sodgp.tables.targets import labelled, target_of
+
+    names = ", ".join(map(repr, y.columns))
+    if task == "classification":
+        if y.shape[1] > 1:
+            raise ConfigurationError(f"a classification has one target, and --target names {y.shape[1]}.")
+        known, found = labelled(cells_of(y)[0], reading.missing), y
+    else:
+        try:
+            values = {each.name: target_of(each, reading.missing) for each in cells_of(y)}
+        except InputError as error:
+            raise InputError(f"{path}: {error}") from error
+        numbers = np.stack(list(values.values()), axis=1)
+        known, found = np.asarray(np.isfinite(numbers).all(axis=1)), pd.DataFrame(values)
+    lost = int((~known).sum())
+    if lost == len(known):
+        raise InputError(f"{path}: no row has a target; every cell of {names} is missing.")
+    if lost:
+        say(f"Note: {path}: {lost:,} row{'s' * (lost > 1)} without a target {'are' if lost > 1 else 'is'} left out.")
+    return X[known].reset_index(drop=True), found[known].reset_index(drop=True)
 
 
 def model_inputs(
     estimator: DeepGPEstimator, frame: pd.DataFrame, path: Path, *, quiet: set[str] | None = None
 ) -> pd.DataFrame:
-    """The model's inputs in their order of training; other columns are named on stderr, except for `quiet` ones."""
+    """The columns of the fit in their order; others are named on stderr, except for `quiet` ones."""
+    encoder = estimator.fitted_.columns.encoder
     names = getattr(estimator, "feature_names_in_", None)
     if names is None:
         if frame.shape[1] != estimator.n_features_in_:
@@ -96,8 +118,10 @@ def model_inputs(
                 f"{path} has {frame.shape[1]} columns, but the model takes {estimator.n_features_in_} inputs, which it"
                 " knows by their order only. Keep those columns alone."
             )
+        refuse_unusable(frame, path)
         return frame.set_axis(range(frame.shape[1]), axis=1)
-    missing = [repr(name) for name in names if name not in frame.columns]
+    needed = list(names) if encoder is None else [column.name for column in encoder.used_]
+    missing = [repr(name) for name in needed if name not in frame.columns]
     if missing:
         raise InputError(f"{path} lacks input columns of the model: {', '.join(missing)}. Add them, spelt like that.")
     targets = list(getattr(estimator, "target_names_", []))
@@ -105,7 +129,42 @@ def model_inputs(
         if column not in names and column not in (quiet or ()):
             what = "the target" if column in targets else "no input of the model"
             say(f"Note: column {column!r} is {what}; ignored.")
-    return frame[list(names)]
+    X = frame[[name for name in names if name in frame.columns]]
+    if encoder is None:
+        refuse_unusable(X, path)
+    return X
+
+
+def with_columns(
+    estimator: DeepGPEstimator, frame: pd.DataFrame, found: pd.DataFrame, keep: list[str] | None, *, is_json: bool
+) -> pd.DataFrame:
+    """Predictions with columns of the table in front: those of `keep`, of the fit's --keep, or all."""
+    import pandas as pd
+
+    encoder = estimator.fitted_.columns.encoder
+    of_fit = [name for name in (encoder.kept_ if encoder is not None else []) if name in frame.columns]
+    names = of_fit or ([] if is_json else list(frame.columns)) if keep is None else keep
+    names = [] if names == ["none"] else list(dict.fromkeys(names))
+    lacking = [repr(name) for name in names if name not in frame.columns]
+    if lacking:
+        raise ConfigurationError(f"--keep names {', '.join(lacking)}, which the table has not.")
+    twice = [repr(name) for name in names if name in found.columns]
+    if twice:
+        raise ConfigurationError(
+            f"the table has columns with the names of predictions, {', '.join(twice)}; name others with --keep."
+        )
+    return pd.concat([frame[names].reset_index(drop=True), found], axis=1)
+
+
+def as_json_columns(frame: pd.DataFrame) -> dict[str, list[Any]]:
+    """Columns as lists that JSON can hold."""
+    plain = frame.astype(object).where(frame.notna(), None).to_dict("list")
+    return {
+        name: [
+            value if value is None or isinstance(value, bool | int | float | str) else str(value) for value in values
+        ]
+        for name, values in plain.items()
+    }
 
 
 def refuse_unusable(frame: pd.DataFrame, path: Path, advice: str = "Encode such columns as numbers.") -> None:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from sodgp import DeepGPClassifier, DeepGPRegressor
 
 # Numbers with a decimal comma, with thousands, ...: not labels.
-_NUMBER_LIKE = r"\s*[+-]?[\d.,]+\s*"
+_NUMBER_LIKE = r"[\s$€£¥]*[+-]?[\d.,]+[\s%€$£¥]*"
 
 
 def told_task(likelihood: str | None, said: str | None) -> str | None:

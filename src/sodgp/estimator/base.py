@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING, ClassVar, Self
 
 import numpy as np
 
+from sodgp.estimator.batches import BatchPrediction
 from sodgp.estimator.fitted import FittedAttributes
 from sodgp.estimator.options.nested import NestedParameters, copy_of
 
 if TYPE_CHECKING:
+    from sodgp.estimator.columns import ColumnsOption
     from sodgp.estimator.options.fields import Checkpoint, Tuning
     from sodgp.inference.contract import Inference
     from sodgp.kernels.make import KernelSpec
@@ -26,7 +28,7 @@ if TYPE_CHECKING:
 __all__ = ["DeepGPEstimator"]
 
 
-class DeepGPEstimator(FittedAttributes, NestedParameters):
+class DeepGPEstimator(FittedAttributes, BatchPrediction, NestedParameters):
     """Base of `sodgp.DeepGPRegressor` and `sodgp.DeepGPClassifier`, which say what the options mean."""
 
     # What y may be: "numbers", "counts" or "classes", as likelihoods say it.
@@ -37,6 +39,7 @@ class DeepGPEstimator(FittedAttributes, NestedParameters):
         *,
         inference: str | Inference = "sod",
         likelihood: str | LikelihoodOptions | None = "gaussian",
+        columns: ColumnsOption = "auto",
         n_layers: int | None = None,
         hidden_width: int | Sequence[int] | None = None,
         hidden_mean: str = "linear",
@@ -54,7 +57,7 @@ class DeepGPEstimator(FittedAttributes, NestedParameters):
         warm_start: bool = False,
         validation_fraction: float | None = None,
         max_minutes: float | None = None,
-        callbacks: Sequence[Callback] | None = None,
+        callbacks: Callback | Sequence[Callback] | None = None,
         checkpoint: StrPath | Checkpoint | None = None,
         tuning: Tuning | None = None,
         n_jobs: int | None = None,
@@ -66,6 +69,7 @@ class DeepGPEstimator(FittedAttributes, NestedParameters):
     ) -> None:
         self.inference = inference
         self.likelihood = likelihood
+        self.columns = columns
         self.n_layers = n_layers
         self.hidden_width = hidden_width
         self.hidden_mean = hidden_mean

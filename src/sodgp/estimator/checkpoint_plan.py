@@ -13,6 +13,7 @@ import torch
 from sodgp.errors import CheckpointError, CheckpointWarning
 from sodgp.estimator.options.fields import OBJECTS, OF_PREDICTION_ONLY, Checkpoint
 from sodgp.system.container import Record
+from sodgp.system.version import VERSION
 from sodgp.training.checkpoint.folder import CheckpointFolder
 from sodgp.training.checkpoint.journal import Plan
 
@@ -58,8 +59,6 @@ def plans_for(estimator: DeepGPEstimator, checkpoint: Checkpoint, count: int, *,
     free = _FREE if estimator.validation_fraction is not None else _FREE | _OF_HELD_OUT_ROWS
     if not resume:
         _refuse_to_lose(checkpoint, folders)
-    import sodgp
-
     options = estimator.get_params(deep=False)
     options |= {name: object_of(options[name]) for name, object_of in OBJECTS.items()}
     return [
@@ -67,7 +66,7 @@ def plans_for(estimator: DeepGPEstimator, checkpoint: Checkpoint, count: int, *,
             folder=folder,
             every=checkpoint.cadence(),
             options={name: _plain(value) for name, value in options.items() if name not in free},
-            versions={"sodgp": sodgp.__version__, "torch": torch.__version__},
+            versions={"sodgp": VERSION, "torch": torch.__version__},
             seeds=[],
             saved=saved,
         )
@@ -91,7 +90,7 @@ def _continued(checkpoint: Checkpoint, folders: Sequence[CheckpointFolder]) -> l
         warnings.warn(
             f"there is no checkpoint in {checkpoint.path} to resume from; training starts from the beginning.",
             CheckpointWarning,
-            stacklevel=5,
+            stacklevel=6,
         )
     return records
 

@@ -6,14 +6,15 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, cast, overload
 
 import numpy as np
-from sklearn.base import ClassifierMixin
 
 from sodgp.errors import InputTypeError
 from sodgp.estimator.base import DeepGPEstimator
+from sodgp.estimator.scoring import CheckedAccuracy
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from sodgp.estimator.columns import ColumnsOption
     from sodgp.estimator.options.fields import Checkpoint, Tuning
     from sodgp.inference.contract import Inference
     from sodgp.kernels.make import KernelSpec
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 __all__ = ["DeepGPClassifier"]
 
 
-class DeepGPClassifier(ClassifierMixin, DeepGPEstimator):
+class DeepGPClassifier(CheckedAccuracy, DeepGPEstimator):
     """Deep Gaussian process classification; by default with subset-of-data variational inference.
 
     Labels are text, whole numbers or booleans, of 2 to 100 classes. Inputs are standardised inside. Row and class
@@ -39,12 +40,13 @@ class DeepGPClassifier(ClassifierMixin, DeepGPEstimator):
     ----------
     inference : {"sod", "dsvi", "sghmc"} or object, default="sod"
         As in `sodgp.DeepGPRegressor`.
-    likelihood : {"dirichlet"}, object or None, default=None
-        ``"dirichlet"`` turns labels into regression with known noise, by a function for each class (with `SoD` only);
-        its ``alpha`` is an option of `sodgp.likelihoods.Dirichlet`. None is ``"dirichlet"``.
-    n_layers, hidden_width, hidden_mean, kernel, subset, subset_size, n_samples, n_predict_samples, effort, max_iter, \
-batch_size, learning_rate, n_members, n_restarts, warm_start, validation_fraction, max_minutes, callbacks, checkpoint, \
-tuning, n_jobs, n_threads, dtype, device, random_state, verbose
+    likelihood : {"bernoulli", "softmax", "dirichlet"}, object or None, default=None
+        None is ``"bernoulli"`` for two classes and ``"softmax"`` for more. ``"dirichlet"`` turns labels into regression
+        with known noise, by a function for each class (with `SoD` only). Options are those of `Bernoulli` (``link``),
+        `Softmax` and `Dirichlet` (``alpha``) of `sodgp.likelihoods`.
+    columns, n_layers, hidden_width, hidden_mean, kernel, subset, subset_size, n_samples, n_predict_samples, effort, \
+max_iter, batch_size, learning_rate, n_members, n_restarts, warm_start, validation_fraction, max_minutes, callbacks, \
+checkpoint, tuning, n_jobs, n_threads, dtype, device, random_state, verbose
         As in `sodgp.DeepGPRegressor`. Members are mixed without `member_spread`.
 
     Attributes
@@ -53,7 +55,7 @@ tuning, n_jobs, n_threads, dtype, device, random_state, verbose
         The labels, in ascending order.
     model_, history_, inference_, likelihood_, objective_, subset_size_, n_members_, subset_indices_, \
 validation_indices_, members_, diagnostics_, restart_bounds_, subset_size_reason_, n_iter_, n_parameters_, \
-n_features_in_, feature_names_in_
+n_features_in_, feature_names_in_, columns_
         As in `sodgp.DeepGPRegressor`.
 
     Examples
@@ -62,8 +64,8 @@ n_features_in_, feature_names_in_
     >>> model = DeepGPClassifier(n_layers=1, max_iter=100, random_state=0).fit(X, y)
     >>> model.classes_, model.predict([[-0.8], [0.8]])
     (array(['left', 'right'], dtype='<U5'), array(['left', 'right'], dtype='<U5'))
-    >>> model.predict_proba([[0.8]]).round(1)
-    array([[0., 1.]])
+    >>> model.predict_proba([[0.8]]).shape
+    (1, 2)
     """
 
     takes: ClassVar[tuple[str, ...]] = ("classes",)
@@ -73,6 +75,7 @@ n_features_in_, feature_names_in_
         *,
         inference: str | Inference = "sod",
         likelihood: str | LikelihoodOptions | None = None,
+        columns: ColumnsOption = "auto",
         n_layers: int | None = None,
         hidden_width: int | Sequence[int] | None = None,
         hidden_mean: str = "linear",
@@ -90,7 +93,7 @@ n_features_in_, feature_names_in_
         warm_start: bool = False,
         validation_fraction: float | None = None,
         max_minutes: float | None = None,
-        callbacks: Sequence[Callback] | None = None,
+        callbacks: Callback | Sequence[Callback] | None = None,
         checkpoint: StrPath | Checkpoint | None = None,
         tuning: Tuning | None = None,
         n_jobs: int | None = None,
@@ -103,6 +106,7 @@ n_features_in_, feature_names_in_
         super().__init__(
             inference=inference,
             likelihood=likelihood,
+            columns=columns,
             n_layers=n_layers,
             hidden_width=hidden_width,
             hidden_mean=hidden_mean,
@@ -163,7 +167,8 @@ n_features_in_, feature_names_in_
 
         Examples
         --------
-        >>> DeepGPClassifier(n_layers=1, max_iter=5).fit([[0.0], [1.0], [2.0]], [False, True, True]).n_iter_
+        >>> X = [[0.0], [1.0], [2.0], [3.0]]
+        >>> DeepGPClassifier(n_layers=1, max_iter=5).fit(X, [False, False, True, True]).n_iter_
         5
         """
         if unused:

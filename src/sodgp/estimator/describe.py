@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from sodgp.estimator.base import DeepGPEstimator
@@ -12,15 +13,48 @@ from sodgp.estimator.files.record_fields import encode_parameters
 from sodgp.estimator.options.fields import LIKELIHOODS, METHODS, likelihood_of, method_of
 from sodgp.estimator.options.nested import copy_of
 from sodgp.selectors import SELECTORS
+from sodgp.system.validation import FloatArray
+
+# Kinds of columns whose first number is one to draw an axis for.
+_MEASURED = ("number", "date", "ordered category")
 
 # What y is, in likelihoods' words, and what a fit to it is called.
 TASKS = {"numbers": "regression", "counts": "counts", "classes": "classification"}
 
 
 def feature_names(model: DeepGPEstimator) -> list[str]:
-    """Names of the inputs; ``x0``, ``x1``, ... where the model was fitted without names."""
+    """Names of the model's inputs, which of a table are those it became; ``x0``, ``x1``, ... without names."""
+    encoder = model.fitted_.columns.encoder
+    if encoder is not None:
+        return [str(name) for name in encoder.get_feature_names_out()]
     names = getattr(model, "feature_names_in_", None)
     return [f"x{i}" for i in range(model.n_features_in_)] if names is None else [str(name) for name in names]
+
+
+def input_names(model: DeepGPEstimator) -> list[str]:
+    """Names of the columns that are inputs."""
+    encoder = model.fitted_.columns.encoder
+    return feature_names(model) if encoder is None else [column.name for column in encoder.used_]
+
+
+def input_groups(model: DeepGPEstimator) -> NDArray[np.int64]:
+    """For each of the model's inputs, [D], the place of its column in `input_names`."""
+    encoder = model.fitted_.columns.encoder
+    return np.arange(model.n_features_in_) if encoder is None else encoder.groups_
+
+
+def numbers_first(model: DeepGPEstimator, strength: FloatArray) -> NDArray[np.int64]:
+    """The model's inputs [D], strongest first: those that are numbers or dates before the levels of categories."""
+    encoder = model.fitted_.columns.encoder
+    if encoder is None:
+        return np.argsort(-strength, kind="stable")
+    is_number = [place == 0 and column.kind in _MEASURED for column in encoder.used_ for place in range(column.width)]
+    return np.lexsort((-strength, ~np.array(is_number)))
+
+
+def n_inputs(model: DeepGPEstimator) -> int:
+    """Inputs of the model, D."""
+    return len(input_groups(model))
 
 
 def target_names(model: DeepGPEstimator) -> list[str]:
@@ -73,12 +107,13 @@ def describe(model: DeepGPEstimator) -> dict[str, Any]:
     dict
         ``task`` (``"regression"``, ``"counts"`` or ``"classification"``), ``classes`` (their labels, or
         None), ``method``, ``likelihood``, ``n_layers``, ``widths`` (outputs of every layer), ``kernel``, ``inputs``,
-        ``targets``, ``rows``, ``subset_rows`` (inducing points of a layer), ``separate_kernels`` (of the first layer's
-        outputs), ``outlier_probability`` (of predictions), ``members``, ``member_spread`` (factor by which they are
-        shrunk in the mixture), ``parameters`` (of all of them), ``objective`` (``"bound"``, ``"predictive"`` or
-        ``"posterior"``) and its value ``bound`` (nats; of the first member), ``iterations``, ``stopped``,
-        ``rollbacks``, ``jitter_climbs``, ``bad_gradients``, ``safeguards`` (these three in words), ``seconds`` of
-        training, ``noise_std`` of every target, and ``options``, the estimator's arguments.
+        ``columns`` (what became of each, where they are of a table), ``targets``, ``rows``, ``subset_rows`` (inducing
+        points of a layer), ``separate_kernels`` (of the first layer's outputs), ``outlier_probability`` (of
+        predictions), ``members``, ``member_spread`` (factor by which they are shrunk in the mixture), ``parameters``
+        (of all of them), ``objective`` (``"bound"``, ``"predictive"`` or ``"posterior"``) and its value ``bound``
+        (nats; of the first member), ``iterations``, ``stopped``, ``rollbacks``, ``jitter_climbs``, ``bad_gradients``,
+        ``safeguards`` (these three in words), ``seconds`` of training, ``noise_std`` of every target, and ``options``,
+        the estimator's arguments.
 
     Examples
     --------
@@ -111,7 +146,8 @@ def describe(model: DeepGPEstimator) -> dict[str, Any]:
         "n_layers": len(layers),
         "widths": model.model_.widths,
         "kernel": kernel,
-        "inputs": feature_names(model),
+        "inputs": input_names(model),
+        "columns": {} if model.fitted_.columns.encoder is None else model.columns_,
         "targets": target_names(model),
         "rows": n_training_rows(model),
         "subset_rows": model.subset_size_,

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from sodgp.likelihoods.contract import LikelihoodOptions
     from sodgp.model.deep_gp import DeepGP
     from sodgp.predictive.contract import Units
+    from sodgp.tables.encoder import TableEncoder
     from sodgp.training.history import History
 
 __all__ = ["Columns", "Fitted", "FittedAttributes"]
@@ -39,6 +40,8 @@ class Columns:
         Labels in ascending order, where y was one of K classes.
     class_rows : ndarray of shape [K], optional
         Rows of every class.
+    encoder : TableEncoder, optional
+        Where X is a table: what turns it into the model's inputs.
     """
 
     n_inputs: int
@@ -48,6 +51,7 @@ class Columns:
     targets: NDArray[np.object_] | None = None
     classes: NDArray[Any] | None = None
     class_rows: NDArray[np.int64] | None = None
+    encoder: TableEncoder | None = None
 
 
 @dataclass(frozen=True)
@@ -200,6 +204,15 @@ class FittedAttributes:
     def feature_names_in_(self) -> NDArray[np.object_]:
         """Names of the columns of X, where they have some."""
         return _there(self.fitted_.columns.inputs, "feature_names_in_")
+
+    @property
+    def columns_(self) -> dict[str, str]:
+        """What became of every column of X."""
+        columns = self.fitted_.columns
+        if columns.encoder is not None:
+            return columns.encoder.columns_
+        names = [f"x{i}" for i in range(columns.n_inputs)] if columns.inputs is None else map(str, columns.inputs)
+        return dict.fromkeys(names, "number, as it is")
 
     @property
     def target_names_(self) -> NDArray[np.object_]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import itertools
 import warnings
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +20,7 @@ from sklearn.utils import check_random_state
 from sodgp.errors import ConfigurationError, NumericalError, SodgpWarning
 from sodgp.estimator.checkpoint_plan import plans_for
 from sodgp.estimator.fitted import Fitted
-from sodgp.estimator.memory_budget import enough_for_training
+from sodgp.estimator.memory_budget import enough_for_preparation, enough_for_training
 from sodgp.estimator.one_by_one import fit_one_by_one, threads_of, trains_alone
 from sodgp.estimator.options.configuration import Configuration
 from sodgp.estimator.options.fields import OBJECTS
@@ -27,6 +28,7 @@ from sodgp.estimator.options.rules import check_several_models
 from sodgp.estimator.prepare import Prepared, checked_data, prepare
 from sodgp.system.progress import ProgressBar
 from sodgp.system.running import cpu_threads, gradients
+from sodgp.training.checkpoint.folder import sole_fit_in
 from sodgp.training.run import FitResult, fit
 
 if TYPE_CHECKING:
@@ -64,6 +66,8 @@ def fit_replicates(
     ------
     ConfigurationError
         When options or shapes differ.
+    CheckpointError
+        When another fit is writing to the folder of checkpoints.
 
     Examples
     --------
@@ -74,10 +78,24 @@ def fit_replicates(
     >>> len(fit_replicates(models, [(X, np.sin(X[:, 0])), (X, np.cos(X[:, 0]))]))
     2
     """
+    knows_noise = [len(values) > 2 and values[2] is not None for values in data]
+    configs = _configurations(estimators, knows_noise, resume=resume)
+    checkpoint = configs[0].checkpoint
+    with nullcontext() if checkpoint is None else sole_fit_in(checkpoint.path):
+        return _fit_all(estimators, configs, data, capture=capture, resume=resume)
+
+
+def _fit_all(
+    estimators: Sequence[DeepGPEstimator],
+    configs: Sequence[Configuration],
+    data: Sequence[tuple[Any, ...]],
+    *,
+    capture: bool,
+    resume: bool,
+) -> list[DeepGPEstimator]:
+    """Fit every estimator, once their options are checked and the folder of checkpoints is theirs."""
+    first = configs[0]
     try:
-        knows_noise = [len(values) > 2 and values[2] is not None for values in data]
-        configs = _configurations(estimators, knows_noise, resume=resume)
-        first = configs[0]
         count = first.n_members * first.n_restarts
         if len(estimators) * count > 1:
             check_several_models(first)
@@ -89,11 +107,18 @@ def fit_replicates(
         with gradients():
             for estimator, config, seeds, values in zip(estimators, configs, seeds_of_each, data, strict=True):
                 previous = _previous(estimator) if config.warm_start else None
-                as_classes = "classes" in estimator.takes
-                checked = checked_data(type(estimator).__name__, *values, as_classes=as_classes)
-                for seed in seeds:
-                    model = prepare(config, checked, seed=seed, previous=previous, plan=plan)
-                    prepared.append(model)
+                with enough_for_preparation(*values[:2], models=len(seeds)):
+                    checked = checked_data(
+                        type(estimator).__name__,
+                        *values,
+                        as_classes="classes" in estimator.takes,
+                        columns=estimator.columns,
+                        previous=previous,
+                    )
+                    for seed in seeds:
+                        model = prepare(config, checked, seed=seed, previous=previous, plan=plan)
+                        prepared.append(model)
+                del checked  # perhaps a copy of the data, which training does not need
             is_alone = len(estimators) == 1 < count and trains_alone(prepared[0])
             if first.checkpoint is not None and plan is None:
                 plans = plans_for(estimators[0], first.checkpoint, count if is_alone else 1, resume=resume)
@@ -161,7 +186,7 @@ def _previous(estimator: DeepGPEstimator) -> Fitted | None:
             f"warm_start=True continues the first of the {len(previous.members)} members of the last fit; the others"
             " are left behind.",
             SodgpWarning,
-            stacklevel=4,
+            stacklevel=5,
         )
     return previous
 

@@ -114,7 +114,7 @@ def _collected(
         for result in results:
             result.history.stopped = "interrupted"
         warnings.warn(
-            f"training was interrupted: {len(results)} of {len(tasks)} models are kept.", NumericalWarning, stacklevel=4
+            f"training was interrupted: {len(results)} of {len(tasks)} models are kept.", NumericalWarning, stacklevel=6
         )
     return results, error
 

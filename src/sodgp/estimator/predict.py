@@ -8,8 +8,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import cache, partial
-from typing import TYPE_CHECKING, Any
+from functools import cache, partial, wraps
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 import numpy as np
 import torch
@@ -17,10 +17,12 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
 from sodgp.errors import InputError, NumericalError
+from sodgp.estimator.columns import rows_of
 from sodgp.estimator.fitted import Fitted
 from sodgp.estimator.memory_budget import chunk_rows, halving
 from sodgp.estimator.options.fields import method_of
 from sodgp.estimator.pooling import pooled_covariance, pooled_draws, pooled_mean, pooled_mixture, pooled_std
+from sodgp.estimator.sample_parts import PredictorInParts, rows_of_a_block, samples_at_once
 from sodgp.inference.contract import Predictor
 from sodgp.linalg.draws import FreshDraws, SharedDraws
 from sodgp.predictive.contract import Predictive
@@ -28,7 +30,7 @@ from sodgp.predictive.mixture import GaussianMixture
 from sodgp.predictive.outliers import OUTLIER_SCALE, widening
 from sodgp.system import memory
 from sodgp.system.running import cpu_threads
-from sodgp.system.validation import FloatArray, check_integer, check_predict_data, seed_from
+from sodgp.system.validation import FloatArray, check_integer, check_threads, seed_from
 
 if TYPE_CHECKING:
     from sodgp.estimator.base import DeepGPEstimator
@@ -46,6 +48,9 @@ __all__ = [
     "scaled_rows",
 ]
 
+P = ParamSpec("P")
+R = TypeVar("R")
+
 _MAX_JOINT_ROWS = 1000
 # Of the covariances of one layer in one joint draw: 32 MB.
 _JOINT_ENTRIES = 2**22
@@ -61,6 +66,19 @@ class PredictionOptions:
     spread: float = 1.0
 
 
+def _in_threads(
+    predict: Callable[Concatenate[Fitted, FloatArray, PredictionOptions, P], R],
+) -> Callable[Concatenate[Fitted, FloatArray, PredictionOptions, P], R]:
+    """A prediction that computes with the threads of its options from beginning to end."""
+
+    @wraps(predict)
+    def limited(fitted: Fitted, X: FloatArray, options: PredictionOptions, /, *args: P.args, **named: P.kwargs) -> R:
+        with cpu_threads(options.n_threads):
+            return predict(fitted, X, options, *args, **named)
+
+    return limited
+
+
 def asked(estimator: DeepGPEstimator, X: Any) -> tuple[FloatArray, PredictionOptions]:
     """Rows to predict at, checked, and the present options of predictions."""
     check_is_fitted(estimator)
@@ -68,13 +86,14 @@ def asked(estimator: DeepGPEstimator, X: Any) -> tuple[FloatArray, PredictionOpt
     options = PredictionOptions(
         n_samples=check_integer("n_predict_samples", estimator.n_predict_samples, minimum=1),
         outlier_probability=estimator.outlier_probability_,
-        n_threads=estimator.n_threads,
+        n_threads=check_threads(estimator.n_threads),
         # Counts and class probabilities have no spread around their mean that could be scaled.
         spread=method_of(estimator.inference).usual_spread(estimator.n_members_) if has_units else 1.0,
     )
-    return check_predict_data(estimator, X), options
+    return rows_of(estimator, X), options
 
 
+@_in_threads
 def predict_mean(fitted: Fitted, X: FloatArray, options: PredictionOptions) -> FloatArray:
     """Means of y at rows X [N, D], [N] or [N, P]; of labels their probabilities [N, K].
 
@@ -86,6 +105,7 @@ def predict_mean(fitted: Fitted, X: FloatArray, options: PredictionOptions) -> F
     return np.concatenate([d.mean for d in _distributions(fitted, X, options, latent=False, only_mean=only_mean)])
 
 
+@_in_threads
 def predict_std(fitted: Fitted, X: FloatArray, options: PredictionOptions) -> tuple[FloatArray, FloatArray]:
     """Means and standard deviations of y, [N] or [N, P]."""
     if fitted.members:
@@ -95,6 +115,7 @@ def predict_std(fitted: Fitted, X: FloatArray, options: PredictionOptions) -> tu
     return mean, std
 
 
+@_in_threads
 def predict_distribution(fitted: Fitted, X: FloatArray, options: PredictionOptions, *, latent: bool) -> Predictive:
     """The distribution of y, or with `latent` of f, which is a `GaussianMixture`."""
     check_room(fitted, len(X), options, latent=latent)
@@ -105,6 +126,7 @@ def predict_distribution(fitted: Fitted, X: FloatArray, options: PredictionOptio
     return type(parts[0]).concatenate(parts)
 
 
+@_in_threads
 def predict_covariance(fitted: Fitted, X: FloatArray, options: PredictionOptions) -> tuple[FloatArray, FloatArray]:
     """Means [N] or [N, P] and covariances over rows [N, N] or [P, N, N] of y."""
     if fitted.members:
@@ -122,6 +144,7 @@ def predict_covariance(fitted: Fitted, X: FloatArray, options: PredictionOptions
     return (y_mean[:, 0], y_cov[0]) if fitted.columns.y_is_vector else (y_mean, y_cov)
 
 
+@_in_threads
 def sample_functions(
     fitted: Fitted, X: FloatArray, options: PredictionOptions, count: int, seed: int, *, latent: bool
 ) -> FloatArray:
@@ -144,6 +167,7 @@ def sample_functions(
     return scaled if latent or not options.outlier_probability else _with_outliers(fitted, X, options, scaled, seed + 2)
 
 
+@_in_threads
 def hidden_rows(fitted: Fitted, X: FloatArray, options: PredictionOptions, layer: int) -> FloatArray:
     """Draws of the rows X after that many hidden layers, [T, N, D_layer], in the units of the scaled inputs."""
     rows = scaled_rows(fitted, X)
@@ -183,19 +207,21 @@ def scaled_rows(fitted: Fitted, X: FloatArray) -> Tensor:
 def _distributions(
     fitted: Fitted, X: FloatArray, options: PredictionOptions, *, latent: bool, only_mean: bool = False
 ) -> Iterator[Predictive]:
-    """The predictive distribution in chunks of rows: memory stays bounded for any number of rows.
+    """The predictive distribution in chunks of rows: memory stays bounded for any number of rows, and of samples.
 
     With `only_mean` variances are not computed but set to one: they cost as much as all the rest.
     """
     rows = scaled_rows(fitted, X)
     model, count = fitted.model, options.n_samples
-    chunk = chunk_rows(fitted.method, model, count, rows.device)
+    at_once = samples_at_once(fitted, count)
+    is_whole = at_once == count
+    chunk = chunk_rows(fitted.method, model, count, rows.device) if is_whole else rows_of_a_block(fitted, count)
     X_s, y_s = fitted.given_on_device()
 
     @cache
-    def predictor() -> Predictor:
+    def predictor() -> Predictor | PredictorInParts:
         draws = SharedDraws(fitted.predict_seed, count, dtype=rows.dtype, device=rows.device)
-        return fitted.method.predictor(model, X_s, y_s, draws)
+        return fitted.method.predictor(model, X_s, y_s, draws) if is_whole else PredictorInParts(fitted, at_once, draws)
 
     def work(chosen: slice) -> Predictive:
         X_p = rows[chosen].unsqueeze(0)
@@ -207,7 +233,7 @@ def _distributions(
             else:
                 mean, variance = predictor().rows(X_p, draws)
             if latent:
-                return _gaussian(fitted, mean + model.likelihood.offset, variance, 0.0)
+                return _gaussian(fitted, mean + model.likelihood.offset, variance, 0.0, options.n_threads)
             given = model.likelihood.at(X_s, X_p, draws)[1]
             if fitted.likelihood.targets == "numbers":
                 found = given.predictive(mean, variance)
@@ -216,7 +242,7 @@ def _distributions(
                 scale, shift = (torch.as_tensor(v).to(mean) for v in (fitted.y_scaler.scale_, fitted.y_scaler.mean_))
                 found = given.predictive(mean * scale + shift, variance * scale**2)
         if isinstance(found, tuple):
-            return _gaussian(fitted, *found, options.outlier_probability)
+            return _gaussian(fitted, *found, options.outlier_probability, options.n_threads)
         return found.in_units(fitted.units)
 
     return halving(len(rows), chunk, work, rows.device, "a prediction of a single row")
@@ -285,7 +311,9 @@ def _with_outliers(
     return np.where(rng.random(draws.shape) < share, mean + wide * rng.normal(size=draws.shape), draws)
 
 
-def _gaussian(fitted: Fitted, mean: Tensor, variance: Tensor, outliers: float) -> GaussianMixture:
+def _gaussian(
+    fitted: Fitted, mean: Tensor, variance: Tensor, outliers: float, n_threads: int | str | None
+) -> GaussianMixture:
     """Gaussian components [T, N, P] of y or f in original units."""
     mean, variance = torch.broadcast_tensors(mean, variance)
     # Rounding leaves a variance of f at zero where a row sits on the subset and the noise is at its floor.
@@ -295,7 +323,7 @@ def _gaussian(fitted: Fitted, mean: Tensor, variance: Tensor, outliers: float) -
     mean, variance = mean.double().cpu(), variance.cpu()
     _check_finite(mean, variance)
     scale, shift = fitted.y_scaler.scale_, fitted.y_scaler.mean_
-    mixture = GaussianMixture(mean, variance, outlier_probability=outliers).affine(scale, shift)
+    mixture = GaussianMixture(mean, variance, outlier_probability=outliers, n_threads=n_threads).affine(scale, shift)
     _check_finite(torch.from_numpy(mixture.mean)[None], torch.from_numpy(mixture.variance)[None])
     return mixture
 

@@ -16,7 +16,9 @@ from torch import Tensor
 
 from sodgp.errors import InputError
 from sodgp.estimator.checkpoint_plan import seeds_of
+from sodgp.estimator.columns import ColumnsOption, encoder_for
 from sodgp.estimator.fitted import Columns, Fitted
+from sodgp.estimator.lost_signal import warn_of_lost_signal
 from sodgp.estimator.options.configuration import Configuration
 from sodgp.estimator.targets import described_classes, encoded, labels_and_codes
 from sodgp.inference.contract import Inference, TrainingSet, rest_of
@@ -25,6 +27,7 @@ from sodgp.likelihoods.contract import LikelihoodOptions
 from sodgp.likelihoods.dirichlet import Dirichlet
 from sodgp.likelihoods.known_noise import KnownNoise
 from sodgp.model.architecture import Architecture, linear_weights, zero_weights
+from sodgp.selectors.base import row_chunks
 from sodgp.system.validation import FloatArray, check_fit_data, check_noise_variance
 from sodgp.training.checkpoint.journal import Plan
 from sodgp.training.held_out import HeldOut
@@ -91,11 +94,24 @@ class Prepared:
         )
 
 
-def checked_data(name: str, X: Any, y: Any, noise_variance: Any = None, *, as_classes: bool = False) -> Data:
+def checked_data(
+    name: str,
+    X: Any,
+    y: Any,
+    noise_variance: Any = None,
+    *,
+    as_classes: bool = False,
+    columns: ColumnsOption = "auto",
+    previous: Fitted | None = None,
+) -> Data:
     """X [N, D] and y [N, P] as numbers, with the names of their columns; `name` of the estimator is for messages.
 
-    With `as_classes` y [N, 1] has the places of the labels in ``columns.classes``.
+    With `as_classes` y [N, 1] has the places of the labels in ``columns.classes``. `columns` is the estimator's option;
+    a fit that continues a `previous` one encodes a table in the same way.
     """
+    encoder = encoder_for(columns, X, previous)
+    if encoder is not None:
+        X = encoder.transform(X)
     classes = None
     if as_classes:
         classes, y_codes = labels_and_codes(y)
@@ -103,17 +119,21 @@ def checked_data(name: str, X: Any, y: Any, noise_variance: Any = None, *, as_cl
     names = type(name, (MultiOutputMixin, RegressorMixin, BaseEstimator), {})()
     X_raw, y_raw = check_fit_data(names, X, y_codes if as_classes else y)
     y_columns = y_raw.reshape(len(y_raw), -1)
-    columns = Columns(
-        n_inputs=X_raw.shape[1],
+    found = Columns(
+        n_inputs=X_raw.shape[1] if encoder is None else encoder.n_features_in_,
         n_targets=y_columns.shape[1],
         y_is_vector=y_raw.ndim == 1,
-        inputs=getattr(names, "feature_names_in_", None),
+        inputs=getattr(names, "feature_names_in_", None) if encoder is None else encoder.feature_names_in_,
         targets=target_names_in(y),
         classes=classes,
         class_rows=None if classes is None else np.bincount(y_codes, minlength=len(classes)),
+        encoder=encoder,
     )
+    warn_of_lost_signal(X, X_raw, found.inputs if encoder is None else encoder.get_feature_names_out(), "X")
+    if not as_classes:
+        warn_of_lost_signal(y, y_columns, found.targets, "y")
     known = None if noise_variance is None else check_noise_variance(noise_variance, y_columns.shape)
-    return Data(X_raw, y_columns, columns, known)
+    return Data(X_raw, y_columns, found, known)
 
 
 def prepare(
@@ -135,11 +155,14 @@ def prepare(
     n_classes = 0 if data.columns.classes is None else len(data.columns.classes)
     method, likelihood = config.method, config.likelihood_for(n_classes)
     targets = encoded(likelihood, data.y, data.noise_variance, n_classes)
-    scalers = _scalers(data.X[rows], targets.y[rows], previous, is_scaled=targets.is_scaled)
+    is_copy = len(held_out) > 0
+    X_kept, y_kept = (data.X[rows], targets.y[rows]) if is_copy else (data.X, targets.y)
+    scalers = _scalers(X_kept, y_kept, previous, is_scaled=targets.is_scaled)
     X, y = (
-        torch.as_tensor(scaler.transform(values[rows]), dtype=torch.float64)
-        for scaler, values in ((scalers.x_scaler, data.X), (scalers.y_scaler, targets.y))
+        torch.as_tensor(scaler.transform(values, copy=not is_copy), dtype=torch.float64)
+        for scaler, values in ((scalers.x_scaler, X_kept), (scalers.y_scaler, y_kept))
     )
+    del X_kept, y_kept
     known = None
     if targets.noise_variance is not None:
         known = _known_noise(targets.noise_variance, scalers.y_scaler)
@@ -162,20 +185,23 @@ def prepare(
         generator = torch.Generator().manual_seed(subset_seed)
         chosen = config.selector.select(X, y, size, None, generator)
     rest = rest_of(len(X), chosen)
-    X_s, y_s, X_r, y_r = (t.to(config.dtype) for t in (X[chosen], y[chosen], X[rest], y[rest]))
+    weights = (linear_weights if config.hidden_mean == "linear" else zero_weights)(X, widths)
+    n_inputs, n_outputs, target_mean = X.shape[1], y.shape[1], y.mean(0)
+    X_s, X_r = split_rows(X, chosen, rest)
+    y_s, y_r = split_rows(y, chosen, rest)
+    X_s, y_s, X_r, y_r = (t.to(config.dtype) for t in (X_s, y_s, X_r, y_r))
     precision = None
     if known is not None:
         mean, relative = (values.to(config.dtype) for values in known)
         likelihood = cast("KnownNoise | Dirichlet", likelihood).with_noise(mean, relative[chosen])
         precision = relative[rest]
-    weights = (linear_weights if config.hidden_mean == "linear" else zero_weights)(X, widths)
     start = None
     if previous is not None:
         start = Start(previous.model, previous.subset)
         weights = kept_directions(previous.model, weights)
     architecture = Architecture(
-        input_dim=X.shape[1],
-        n_outputs=y.shape[1],
+        input_dim=n_inputs,
+        n_outputs=n_outputs,
         size=size,
         mean_weights=weights,
         kernel=config.kernel,
@@ -183,7 +209,7 @@ def prepare(
         initialization=config.initialization,
         jitter=config.jitter,
         dtype=config.dtype,
-        target_mean=y.mean(0),
+        target_mean=target_mean,
     )
     held = None
     if len(held_out):
@@ -215,6 +241,21 @@ def prepare(
         seed=seed,
         subset_size_reason=None if automatic is None else automatic.reason,
     )
+
+
+def split_rows(values: Tensor, chosen: Tensor, rest: Tensor) -> tuple[Tensor, Tensor]:
+    """The chosen rows, and the rest, ascending, in the memory of `values`, which is overwritten.
+
+    Examples
+    --------
+    >>> split_rows(torch.arange(5.0)[:, None], torch.tensor([3, 0]), torch.tensor([1, 2, 4]))[1].ravel()
+    tensor([1., 2., 4.])
+    """
+    subset = values[chosen]
+    # A row of the rest never moves up: what is still needed is not overwritten.
+    for rows in row_chunks(len(rest), values.shape[1]):
+        values[rows] = values[rest[rows]]
+    return subset, values[: len(rest)]
 
 
 def _check_continues(before: Columns, now: Columns) -> None:

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, Self, cast
 
-from sklearn.base import MultiOutputMixin, RegressorMixin
+from sklearn.base import MultiOutputMixin
 
 from sodgp.errors import InputError
 from sodgp.estimator.base import DeepGPEstimator
+from sodgp.estimator.scoring import CheckedScore
 
 if TYPE_CHECKING:
     from sodgp.predictive.mixture import GaussianMixture
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["DeepGPRegressor"]
 
 
-class DeepGPRegressor(MultiOutputMixin, RegressorMixin, DeepGPEstimator):
+class DeepGPRegressor(MultiOutputMixin, CheckedScore, DeepGPEstimator):
     """Deep Gaussian process regression; by default with subset-of-data variational inference.
 
     Inputs and targets are standardised inside; predictions are in the original units. Options of one inference method
@@ -31,9 +32,14 @@ class DeepGPRegressor(MultiOutputMixin, RegressorMixin, DeepGPEstimator):
         The inference method, by name or with options: `sodgp.SoD` (subset of data), `sodgp.DSVI` (doubly stochastic;
         with one layer, SVGP), `sodgp.SGHMC` (sampling: burn-in for `max_iter` iterations, then posterior draws), or
         `sodgp.MeanField` (needs an RBF kernel, at most 5,000 rows).
-    likelihood : {"gaussian", "heteroscedastic", "heavy_tailed"} or object, default="gaussian"
-        The noise of the observations, by name or with options: `Gaussian`, `Heteroscedastic` (it depends on the inputs)
-        or `HeavyTailed` (for data with outliers) of `sodgp.likelihoods`; the last two with `SoD` only.
+    likelihood : {"gaussian", "heteroscedastic", "heavy_tailed", "student_t", "poisson", "negative_binomial"} or object
+        The distribution of y given f, by name or with options: `Gaussian`, `Heteroscedastic` (noise that depends on the
+        inputs), `HeavyTailed` (for data with outliers; these two with `SoD` only) or `StudentT` (likewise, with every
+        method but mean-field) of `sodgp.likelihoods`, and `Poisson` or `NegativeBinomial` for counts. The default is
+        ``"gaussian"``.
+    columns : {"auto", "numeric"}, mapping or TableEncoder, default="auto"
+        What a data frame becomes: see `sodgp.tables.encoder.TableEncoder`, of which a mapping is the `kinds`. "auto"
+        takes frames of numbers without gaps as they are, "numeric" nothing else.
     n_layers : int or None, default=None
         GP layers, the last one included (paper: L). 1 is a sparse GP. None is 2 where `SoD` sees the labels of all rows
         (`SoD.objective`), else 3.
@@ -80,7 +86,7 @@ class DeepGPRegressor(MultiOutputMixin, RegressorMixin, DeepGPEstimator):
     max_minutes : float or None, default=None
         Time limit of a call of `fit`, which keeps the model it has by then; shared by members that train one by one,
         and by burn-in and posterior draws of SGHMC.
-    callbacks : list of functions or None, default=None
+    callbacks : function, list of functions or None, default=None
         Each is called with a `sodgp.training.history.TrainingState` every 50 iterations; returning True ends training.
     checkpoint : path, sodgp.Checkpoint or None, default=None
         A folder, for this fit alone, to which training is written every 10 minutes, or as often as the object says;
@@ -108,7 +114,7 @@ class DeepGPRegressor(MultiOutputMixin, RegressorMixin, DeepGPEstimator):
         The trained model, in scaled units.
     history_ : History
         The objective and its named terms over the iterations.
-    inference_, likelihood_, objective_, subset_size_, outlier_probability_, n_members_
+    inference_, likelihood_, objective_, subset_size_, outlier_probability_, n_members_, columns_
         What was decided from the data where an option left it open; `objective_` is ``"bound"``, ``"predictive"`` or
         ``"posterior"``.
     subset_indices_, validation_indices_ : ndarray of shape [M] and [V]
@@ -153,7 +159,7 @@ class DeepGPRegressor(MultiOutputMixin, RegressorMixin, DeepGPEstimator):
         Raises
         ------
         InputError
-            For data that cannot be used; the message names columns and rows.
+            For data that cannot be used, such as negative counts; the message names columns and rows.
         ConfigurationError
             For options that are unknown, out of range, or not used by the chosen method.
         ResourceError
@@ -211,7 +217,7 @@ class DeepGPRegressor(MultiOutputMixin, RegressorMixin, DeepGPEstimator):
         return (predict_std if return_std else predict_mean)(self.fitted_, rows, options)
 
     def predict_distribution(self, X: Any, *, latent: bool = False) -> GaussianMixture:
-        """The predictive distribution, one Gaussian per Monte Carlo sample (and level of a noise with heavy tails).
+        """The predictive distribution, a mixture over Monte Carlo samples (and levels of a noise with heavy tails).
 
         Parameters
         ----------
@@ -221,8 +227,9 @@ class DeepGPRegressor(MultiOutputMixin, RegressorMixin, DeepGPEstimator):
 
         Returns
         -------
-        GaussianMixture
-            With mean, variance, std, log_prob, cdf, quantile, interval, sample and crps, in original units.
+        GaussianMixture, StudentMixture or CountMixture
+            With mean, variance, std, log_prob, cdf, quantile, interval, sample and crps, in original units. Of f it is
+            a GaussianMixture.
 
         Examples
         --------
@@ -236,6 +243,30 @@ class DeepGPRegressor(MultiOutputMixin, RegressorMixin, DeepGPEstimator):
 
         rows, options = asked(self, X)
         return cast("GaussianMixture", predict_distribution(self.fitted_, rows, options, latent=latent))
+
+    def predict_interval(self, X: Any, coverage: float = 0.9) -> tuple[FloatArray, FloatArray]:
+        """Central intervals of y: as often below the lower end as above the upper one.
+
+        Parameters
+        ----------
+        X : array, data frame or tensor of shape [N, D]
+        coverage : float, default=0.9
+            Probability of the interval, between 0 and 1.
+
+        Returns
+        -------
+        low, high : ndarray of shape [N] or [N, P]
+
+        Examples
+        --------
+        >>> X = np.linspace(-1, 1, 30)[:, None]
+        >>> model = DeepGPRegressor(n_layers=1, max_iter=5, random_state=0).fit(X, np.sign(X[:, 0]))
+        >>> low, high = model.predict_interval(X[:4], coverage=0.5)
+        >>> bool((low < high).all())
+        True
+        """
+        low, high = self.predict_distribution(X).interval(coverage)
+        return low, high
 
     def sample_y(self, X: Any, n_samples: int = 1, random_state: Any = 0, *, latent: bool = False) -> FloatArray:
         """Draw whole functions: the rows of one draw are correlated as those of one function.

@@ -16,7 +16,7 @@ from sodgp.likelihoods.dirichlet import Dirichlet
 from sodgp.predictive.classes import codes_of, shown
 from sodgp.system.validation import FloatArray, without_tensors
 
-__all__ = ["MAX_CLASSES", "Encoded", "check_classes", "check_counts", "encoded", "labels_and_codes"]
+__all__ = ["MAX_CLASSES", "Encoded", "check_classes", "check_counts", "checked_labels", "encoded", "labels_and_codes"]
 
 # More are the values of a number.
 MAX_CLASSES = 100
@@ -93,11 +93,10 @@ def labels_and_codes(y: Any) -> tuple[NDArray[Any], NDArray[np.int64]]:
 
     Examples
     --------
-    >>> labels_and_codes(["b", "a", "b"])
-    (array(['a', 'b'], dtype='<U1'), array([1, 0, 1]))
+    >>> labels_and_codes(["b", "a", "b", "a"])
+    (array(['a', 'b'], dtype='<U1'), array([1, 0, 1, 0]))
     """
-    labels = _one_column(y)
-    _refuse_missing(labels)
+    labels = checked_labels(y)
     classes = _distinct(labels)
     check_classes(classes, len(labels))
     codes = codes_of(labels, classes)
@@ -110,6 +109,19 @@ def labels_and_codes(y: Any) -> tuple[NDArray[Any], NDArray[np.int64]]:
             stacklevel=6,
         )
     return classes, codes
+
+
+def checked_labels(y: Any) -> NDArray[Any]:
+    """The labels as an array [N]; InputError where one is missing or they are of mixed types.
+
+    Examples
+    --------
+    >>> checked_labels([True, False])
+    array([ True, False])
+    """
+    labels = _one_column(y)
+    _refuse_missing(labels)
+    return labels
 
 
 def check_classes(classes: NDArray[Any], n_rows: int) -> None:
@@ -134,11 +146,12 @@ def _one_column(y: Any) -> NDArray[Any]:
     """The labels as an array [N]: text, whole numbers or booleans."""
     if y is None:
         raise InputError("DeepGPClassifier requires y to be passed, but the target y is None.")
+    y = without_tensors(y, "y")
     if isinstance(y, list | tuple):
         # NumPy would turn 1 and "a" into text without a word.
         values = np.asarray(y, dtype=object)
     else:
-        values = y.to_numpy() if hasattr(y, "to_numpy") else np.asarray(without_tensors(y))
+        values = y.to_numpy() if hasattr(y, "to_numpy") else np.asarray(y)
     if values.ndim == 2 and values.shape[1] != 1:
         raise InputError(
             f"y must have one column of labels, and has {values.shape[1]}. Turn indicator columns into labels (argmax),"
@@ -147,7 +160,7 @@ def _one_column(y: Any) -> NDArray[Any]:
     if values.dtype.kind == "c":
         raise InputError("Complex data not supported: labels are text, whole numbers or booleans.")
     if values.dtype.kind == "O":
-        values = _plain(values)
+        values = _plain(values, keeps_text=not isinstance(y, list | tuple))
     with warnings.catch_warnings():
         # A column from a frame is as good as a series; scikit-learn asks for a warning about other ones.
         if hasattr(y, "columns"):
@@ -158,8 +171,11 @@ def _one_column(y: Any) -> NDArray[Any]:
             raise InputError(str(error)) from error
 
 
-def _plain(values: NDArray[Any]) -> NDArray[Any]:
-    """An array of objects as one of text, booleans or numbers, where all are of one kind."""
+def _plain(values: NDArray[Any], *, keeps_text: bool) -> NDArray[Any]:
+    """An array of objects as one of text, booleans or numbers, where all are of one kind.
+
+    With `keeps_text` text remains objects, as scikit-learn leaves it.
+    """
     known = [value for value in values.ravel().tolist() if not _is_missing(value)]
     examples = {_kind(value): value for value in reversed(known)}
     if "" in examples:
@@ -171,7 +187,12 @@ def _plain(values: NDArray[Any]) -> NDArray[Any]:
     if len(examples) > 1:
         found = " and ".join(f"{kind} ({examples[kind]!r})" for kind in sorted(examples))
         raise InputTypeError(f"y has labels of mixed types: {found}. Turn all into text, for example with map(str).")
-    return values if len(known) < values.size or "text" in examples else np.array(values.tolist())
+    if len(known) < values.size or (keeps_text and "text" in examples):
+        return values
+    plain = np.array(values.tolist())
+    if plain.dtype.kind == "O":
+        raise InputError("y has whole numbers of more than 64 bits as labels: turn them into text, with map(str).")
+    return plain
 
 
 def _kind(label: object) -> str:

@@ -11,10 +11,11 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from sodgp.errors import InputError
+from sodgp.estimator.columns import in_parts
 from sodgp.estimator.describe import target_names
 from sodgp.evaluation.scores import Score
 from sodgp.predictive.classes import codes_of
-from sodgp.system.validation import FloatArray, without_tensors
+from sodgp.system.validation import FloatArray, to_rows
 
 if TYPE_CHECKING:
     from sodgp.estimator.classifier import DeepGPClassifier
@@ -48,8 +49,8 @@ class ClassEvaluation:
     >>> X = np.linspace(-1, 1, 30)[:, None]
     >>> model = DeepGPClassifier(n_layers=1, max_iter=50, random_state=0).fit(X, X[:, 0] > 0)
     >>> evaluation = evaluate_classes(model, X, X[:, 0] > 0)
-    >>> len(evaluation), evaluation.confusion.sum()
-    (30, 30)
+    >>> len(evaluation), evaluation.confusion.tolist()
+    (30, [[15, 0], [0, 15]])
     """
 
     targets: tuple[str, ...]
@@ -158,18 +159,17 @@ def evaluate_classes(
     names = target_names(model) if targets is None else list(targets)
     if len(names) != 1:
         raise InputError(f"targets has {len(names)} names, but a classifier has 1 target.")
-    labels = np.asarray(without_tensors(y))
+    labels = to_rows(y, "y")
     if labels.ndim == 2 and labels.shape[1] == 1:
         labels = labels[:, 0]
     if labels.ndim != 1:
         raise InputError(f"y must have the shape [N], not {list(labels.shape)}.")
-    rows = X.iloc if hasattr(X, "iloc") else np.asarray(without_tensors(X))
     count = len(X) if hasattr(X, "__len__") else 0
     if len(labels) != count:
         raise InputError(f"X has {count} rows, but y has {len(labels)}.")
     if not count:
         raise InputError("an evaluation needs at least one row.")
-    codes = codes_of(labels, model.classes_)
+    codes, rows = codes_of(labels, model.classes_), in_parts(model, X)
     starts = range(0, count, _CHUNK_ROWS)
     probability = np.concatenate([model.predict_proba(rows[start : start + _CHUNK_ROWS]) for start in starts])
     seen = model.fitted_.columns.class_rows

@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from sodgp.errors import InputError
 from sodgp.estimator.classifier import DeepGPClassifier
+from sodgp.estimator.columns import in_parts
 from sodgp.estimator.describe import target_names
 from sodgp.estimator.prepare import target_names_in
 from sodgp.estimator.regressor import DeepGPRegressor
@@ -21,6 +22,7 @@ from sodgp.predictive.counts import CountMixture
 from sodgp.predictive.density import tail_probability
 from sodgp.predictive.mixture import GaussianMixture
 from sodgp.predictive.student import StudentMixture
+from sodgp.system.readable import check_readable
 from sodgp.system.validation import FloatArray, without_tensors
 
 if TYPE_CHECKING:
@@ -57,7 +59,7 @@ class Score:
     high: float
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Evaluation:
     """Predictions for N rows with P targets, and the observations; every array is [N, P], in original units.
 
@@ -86,6 +88,9 @@ class Evaluation:
     >>> evaluation = evaluate(model, X, X[:, 0])
     >>> len(evaluation), evaluation.residual.shape
     (30, (30, 1))
+    >>> evaluation
+    Evaluation(30 rows)
+      y: RMSE ..., R² ..., NLPP ..., 90 % coverage ... %
     """
 
     targets: tuple[str, ...]
@@ -103,6 +108,16 @@ class Evaluation:
 
     def __len__(self) -> int:
         return len(self.y)
+
+    def __repr__(self) -> str:
+        lines = [f"Evaluation({len(self):,} rows)"]
+        for target, name in enumerate(self.targets):
+            s = {key: score.value for key, score in self.scores(target, n_bootstrap=0).items()}
+            lines.append(
+                f"  {name}: RMSE {s['rmse']:.4g}, R² {s['r2']:.3f}, NLPP {s['nlpp']:.4g},"
+                f" 90 % coverage {100 * s['coverage_90']:.0f} %"
+            )
+        return "\n".join(lines)
 
     @property
     def residual(self) -> FloatArray:
@@ -247,7 +262,7 @@ def evaluate(
     truth = observed(model, X, y, by_name=targets is None)
     if len(names) != truth.shape[1]:
         raise InputError(f"targets has {len(names)} names, but the model has {truth.shape[1]} targets.")
-    rows = X.iloc if hasattr(X, "iloc") else np.asarray(without_tensors(X))
+    rows = in_parts(model, X)
     parts: list[list[FloatArray]] = []
     for start in range(0, len(truth), _CHUNK_ROWS):
         chunk = slice(start, start + _CHUNK_ROWS)
@@ -266,6 +281,7 @@ def observed(model: DeepGPRegressor, X: Any, y: Any, *, by_name: bool = True) ->
     With `by_name` named targets are put in the model's order; without it they must be in that order.
     """
     wanted = _checked(model).model_.n_outputs
+    check_readable(X, "X")
     values = _numbers(_in_order(model, y) if by_name else y)
     if values.ndim not in (1, 2):
         raise InputError(f"y must have the shape [N] or [N, {wanted}], not {list(values.shape)}.")
@@ -314,7 +330,7 @@ def _in_order(model: DeepGPRegressor, y: Any) -> Any:
 
 
 def _numbers(y: Any) -> FloatArray:
-    y = without_tensors(y)
+    y = without_tensors(y, "y")
     try:
         values = np.asarray(y)
         if values.dtype.kind in "mMc":
@@ -323,7 +339,7 @@ def _numbers(y: Any) -> FloatArray:
             # An array of floats cannot hold pandas.NA.
             values = np.where(y.isna(), np.nan, values)
         return values.astype(np.float64)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise InputError(f"y must hold numbers only: {error}.") from error
 
 

@@ -165,9 +165,12 @@ def inducing_start(
         return torch.zeros(*architecture.replicates, size, dims, dtype=architecture.dtype)
     starts = []
     for X in data.X_r.reshape(-1, *data.X_r.shape[-2:]).double().cpu():
-        rows = X[distinct_rows(X)]
+        means = KMeans()
+        # Many rows are not sorted: centres need to know only whether there are enough values.
+        is_large = len(X) > means.minibatch_above and len(distinct_rows(X[: means.minibatch_above])) > size
+        rows = X if is_large else X[distinct_rows(X)]
         if len(rows) > size:
-            starts.append(KMeans().centres(rows, size, generator))
+            starts.append(means.centres(rows, size, generator))
         else:
             # Repeated rows are moved a little: equal inducing inputs would make K singular.
             noise = 1e-3 * torch.randn(size, dims, generator=generator, dtype=torch.float64)

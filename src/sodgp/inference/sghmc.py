@@ -27,7 +27,7 @@ from sodgp.inference.inducing import InducingMethod, InducingPredictor, inducing
 from sodgp.inference.sampler import Sampler, SamplerInfo, SamplerState, flatten, unflatten
 from sodgp.layers.contract import Points
 from sodgp.layers.inducing import InducingLayer
-from sodgp.linalg.draws import Draws
+from sodgp.linalg.draws import Draws, place_among_all
 from sodgp.model.architecture import Architecture
 from sodgp.model.deep_gp import DeepGP
 from sodgp.system.validation import check_flag, check_integer, check_positive
@@ -256,7 +256,8 @@ class DrawsPredictor(InducingPredictor):
         self._draws_of_u = [cast(Tensor, layer.posterior_draws) for layer in self._layers]
 
     def _sampled(self, draws: Draws, device: torch.device) -> list[Float[Tensor, "*replicates T M _"]]:
-        chosen = torch.arange(draws.n_samples, device=device) * self._count // draws.n_samples
+        first, count = place_among_all(draws)
+        chosen = torch.arange(first, first + draws.n_samples, device=device) * self._count // count
         return [values.index_select(-3, chosen) for values in self._draws_of_u]
 
     def _sampled_jointly(self, draws: Draws) -> list[Float[Tensor, "*replicates T M _"]]:

@@ -370,6 +370,9 @@ class SoD(parameters.Parameters, Inference):
         # The factors of all layers are in memory at the same time.
         T = n_samples if differ or model.likelihood.varies else 1
         own = widths[0] if model.has_separate_kernels else 1
+        if model.device.type == "cpu":
+            # Covariances with the rows are those of one sample at a time, in the last layer of all outputs.
+            per_row += M * (1.0 + model.n_outputs - 3.2 * (n_samples if len(widths) > 1 else 1))
         return fixed + M * M * (max(len(widths) - 2, 0) * T + own), per_row
 
 

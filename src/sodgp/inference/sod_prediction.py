@@ -20,13 +20,14 @@ from torch import Tensor
 
 from sodgp.inference.contract import Predictor
 from sodgp.inference.sod_labels import given_labels
-from sodgp.kernels.dense import covariance, is_captureable, variance
+from sodgp.kernels.dense import covariance, is_captureable
+from sodgp.kernels.prepared import PreparedCovariance
 from sodgp.layers.contract import Points
 from sodgp.layers.subset import ROWS_JOINTLY, SubsetLayer
 from sodgp.likelihoods.contract import Sites
 from sodgp.linalg.cholesky import draw_root
 from sodgp.linalg.draws import Draws, SharedDraws
-from sodgp.linalg.products import explained_variances, transpose_times
+from sodgp.linalg.products import by_sample, transpose_times
 from sodgp.model.deep_gp import DeepGP, Structure
 
 __all__ = ["DrawnLayer", "MarginalPredictor", "SubsetPredictor", "kept_or_drawn"]
@@ -34,9 +35,33 @@ __all__ = ["DrawnLayer", "MarginalPredictor", "SubsetPredictor", "kept_or_drawn"
 # Largest size of what is kept for the next prediction of a model, copies of its parameters included.
 _KEPT_BYTES = 2**26
 # Rows with labels that are propagated at once.
-_LABEL_ROWS = 1000
+_LABEL_ROWS = 2000
 
 Rows = Float[Tensor, "*#batch #T N D_in"]
+
+
+class _Memory:
+    """Memory for the two [M, N] arrays of a sample, used by all of them: new pages for each would take as long.
+
+    Where gradients are wanted every array is new.
+    """
+
+    def __init__(self) -> None:
+        self._K: Tensor | None = None
+        self._A: Tensor | None = None
+
+    def covariance(self, k: PreparedCovariance, rows: Tensor) -> Float[Tensor, "*layout #T M N"]:
+        self._K = k(rows, self._K)
+        return self._K
+
+    def product(self, left: Tensor, right: Tensor) -> Float[Tensor, "*layout #T _ N"]:
+        if torch.is_grad_enabled():
+            return left @ right
+        self._A = torch.matmul(left, right, out=self._A)
+        return self._A
+
+    def squared(self, A: Tensor) -> Tensor:
+        return A.square() if torch.is_grad_enabled() else A.square_()
 
 
 class DrawnLayer(NamedTuple):
@@ -50,25 +75,37 @@ class DrawnLayer(NamedTuple):
     L_inv : Tensor of shape [..., T or 1, M, M]
     w : Tensor of shape [..., T, M, D]
         L^-1 (F_S - mean(Z_s)); in the last layer its mean under q_hat.
+    covariance : PreparedCovariance
+        Of the subset with other rows.
     """
 
     layer: SubsetLayer
     Z_s: Float[Tensor, "*layout #T M D_in"]
     L_inv: Float[Tensor, "*layout #T M M"]
     w: Float[Tensor, "*layout T M D"]
+    covariance: PreparedCovariance
 
-    def prior_variance(self, Z: Float[Tensor, "*layout N D_in"]) -> Float[Tensor, "*layout N"]:
-        """Prior variance of f at rows in the kernel layout."""
-        return variance(self.layer.kernel, Z) + self.layer.jitter.prior_extra
+    @classmethod
+    def of(cls, layer: SubsetLayer, Z_s: Tensor, L_inv: Tensor, w: Tensor) -> DrawnLayer:
+        """A layer with these values."""
+        return cls(layer, Z_s, L_inv, w, PreparedCovariance(layer.kernel, Z_s))
 
     def draw_rows(self, Z: Rows, draws: Draws) -> Float[Tensor, "*batch T N D"]:
         """Noisy outputs at rows Z, each row drawn on its own."""
-        layer, rows = self.layer, self.layer.to_kernel_layout(Z)
-        A = self.L_inv @ covariance(layer.kernel, self.Z_s, rows)
-        (prior_mean,) = layer.prior_means(rows)
-        mean = prior_mean + transpose_times(A, self.w)
-        V = (self.prior_variance(rows) - A.square_().sum(-2)).clamp_min(0.0)
-        return layer.from_kernel_layout(layer.draw_rows(mean, V, layer.draw_variance, layer.draws_in_layout(draws)))
+        layer, rows, memory = self.layer, self.layer.to_kernel_layout(Z), _Memory()
+        numbers = layer.draws_in_layout(draws).rest(rows.shape[-2], self.w.shape[-1])
+        extra, noise = layer.jitter.prior_extra, layer.draw_variance
+
+        def drawn(k: PreparedCovariance, L_inv: Tensor, w: Tensor, rows: Tensor, numbers: Tensor) -> tuple[Tensor]:
+            A = memory.product(L_inv, memory.covariance(k, rows))
+            # Outputs as rows, which the next layer needs.
+            mean = layer.prior_means(rows)[0] + _columns_times(w, A).mT
+            V = (k.variance(rows) + extra - memory.squared(A).sum(-2)).clamp_min(0.0)
+            return (layer.draw_rows(mean, V, noise, _Numbers(numbers)).mT,)
+
+        parts = (self.covariance, self.L_inv, self.w, rows, numbers)
+        (values,) = by_sample(drawn, self.L_inv.shape[-3], *parts)
+        return layer.from_kernel_layout(values.mT)
 
     def draw_rows_jointly(self, Z: Rows, draws: Draws) -> Float[Tensor, "*batch T N D"]:
         """Noisy outputs at rows Z from one draw over all rows."""
@@ -131,7 +168,7 @@ class SubsetPredictor:
             m, C = layer.variational_parameters()
             (mean_s,), numbers = layer.prior_means(inputs), layer.draws_in_layout(draws)
             Z_s, w = layer.draw_subset(m, C, cond, mean_s, layer.draw_variance, numbers)
-            self._hidden.append(DrawnLayer(layer, inputs, cond.factor.inverse_value, w))
+            self._hidden.append(DrawnLayer.of(layer, inputs, cond.factor.inverse_value, w))
             Z_s = layer.from_kernel_layout(Z_s)
         last = layers[-1]
         if last.trains_q:
@@ -143,13 +180,17 @@ class SubsetPredictor:
             rest = self._labelled(X_s[..., size:, :], label[..., size:, :], draws)
             parts = chain([(Z_s, label[..., :size, :])], rest)
             given = given_labels(last, Z_s, cond.factor.inverse_value, parts, v)
-        self._last = DrawnLayer(last, Z_s, cond.factor.inverse_value, given.mean)
-        # Factor of the covariance of w in the last layer, [T, P, M, M], and the reduction of variance that it leaves.
+        self._last = DrawnLayer.of(last, Z_s, cond.factor.inverse_value, given.mean)
+        # Factor of the covariance of w in the last layer, [T, P, M, M].
         self._factor = given.factor
         eye = torch.eye(self._factor.shape[-1], dtype=self._factor.dtype, device=self._factor.device)
-        self._S = eye - self._factor @ self._factor.mT
+        # What is explained of a row's variance is A' S A with S = I - F F' = Q diag(e) Q', of any sign: for each output
+        # one product with Q' L^-1, [T, P M, M].
+        self._shares, Q = torch.linalg.eigh(eye - self._factor @ self._factor.mT)
+        self._turned = (Q.mT @ self._last.L_inv.unsqueeze(-3)).flatten(-3, -2)
         # The mean of a row is A' w = K_RS (L^-T w), without a product of L^-1 with the rows.
         self._weights = self._last.L_inv.mT @ self._last.w
+        self._samples = self._last.L_inv.shape[-3]
 
     def _labelled(
         self, X: Float[Tensor, "*batch 1 N D"], y: Float[Tensor, "*batch 1 N P"], draws: Draws
@@ -161,8 +202,9 @@ class SubsetPredictor:
     @property
     def tensors(self) -> list[Tensor]:
         """Everything that is kept with the predictor."""
-        parts = (part for _, *parts in (*self._hidden, self._last) for part in parts)
-        return [self._factor, self._S, self._weights, *parts]
+        layers = [*self._hidden, self._last]
+        parts = (part for given in layers for part in (given.Z_s, given.L_inv, given.w, *given.covariance.tensors))
+        return [self._factor, self._shares, self._turned, self._weights, *parts]
 
     @property
     def joint_size(self) -> int:
@@ -171,17 +213,30 @@ class SubsetPredictor:
 
     def mean(self, X: Float[Tensor, "*batch 1 N D"], draws: Draws) -> Float[Tensor, "*batch T N P"]:
         """As in `Predictor`; of `draws` only the numbers for other rows are used."""
-        Z = self.hidden(X, draws, len(self._hidden))
-        return self._mean(Z, covariance(self._last.layer.kernel, self._last.Z_s, Z))
+        Z, memory = self.hidden(X, draws, len(self._hidden)), _Memory()
+
+        def means(k: PreparedCovariance, weights: Tensor, Z: Tensor) -> tuple[Tensor]:
+            return (self._means(Z, weights, memory.covariance(k, Z)),)
+
+        return by_sample(means, self._samples, self._last.covariance, self._weights, Z)[0]
 
     def rows(
         self, X: Float[Tensor, "*batch 1 N D"], draws: Draws
     ) -> tuple[Float[Tensor, "*batch T N P"], Float[Tensor, "*batch T N P"]]:
         """As in `Predictor`."""
-        Z = self.hidden(X, draws, len(self._hidden))
-        K = covariance(self._last.layer.kernel, self._last.Z_s, Z)
-        explained = explained_variances(self._last.L_inv @ K, self._S)
-        return self._mean(Z, K), (self._last.prior_variance(Z).unsqueeze(-1) - explained).clamp_min(0.0)
+        Z, memory, extra = self.hidden(X, draws, len(self._hidden)), _Memory(), self._last.layer.jitter.prior_extra
+
+        def moments(
+            k: PreparedCovariance, weights: Tensor, Z: Tensor, turned: Tensor, shares: Tensor
+        ) -> tuple[Tensor, Tensor]:
+            K = memory.covariance(k, Z)
+            squares = memory.squared(memory.product(turned, K)).unflatten(-2, (-1, K.shape[-2]))
+            explained = (shares.unsqueeze(-2) @ squares).squeeze(-2)
+            return self._means(Z, weights, K), ((k.variance(Z) + extra).unsqueeze(-2) - explained).clamp_min(0.0).mT
+
+        parts = (self._last.covariance, self._weights, Z, self._turned, self._shares)
+        mean, variance = by_sample(moments, self._samples, *parts)
+        return mean, variance
 
     def joint(
         self, X: Float[Tensor, "*batch 1 N D"], draws: Draws
@@ -200,8 +255,10 @@ class SubsetPredictor:
             X = given.draw_rows(X, draws)
         return X
 
-    def _mean(self, Z: Rows, K: Float[Tensor, "*#batch #T M N"]) -> Float[Tensor, "*batch T N P"]:
-        return self._last.layer.mean(Z) + K.mT @ self._weights
+    def _means(
+        self, Z: Rows, weights: Float[Tensor, "*batch #T M P"], K: Float[Tensor, "*batch #T M N"]
+    ) -> Float[Tensor, "*batch T N P"]:
+        return self._last.layer.mean(Z) + _columns_times(weights, K).mT
 
 
 class MarginalPredictor(Predictor):
@@ -244,6 +301,25 @@ class MarginalPredictor(Predictor):
         for each in self._model.hidden[:layer]:
             points, _ = each.propagate(points, draws, "marginal")
         return points.rest
+
+
+def _columns_times(w: Float[Tensor, "*w T M D"], A: Float[Tensor, "*a #T M N"]) -> Float[Tensor, "*out T D N"]:
+    """The product w' A for every sample: one product for all that share A."""
+    if A.shape[-3] > 1:
+        return w.mT @ A
+    return (w.mT.flatten(-3, -2) @ A.squeeze(-3)).unflatten(-2, (w.shape[-3], w.shape[-1]))
+
+
+class _Numbers:
+    """Random numbers that were already drawn, as a source of them."""
+
+    def __init__(self, values: Float[Tensor, "*layout #T #N D"]) -> None:
+        self.values, self.n_samples = values, int(values.shape[-3])
+
+    def subset(self, rows: int, width: int) -> Float[Tensor, "*layout #T #N D"]:
+        return self.values
+
+    rest = subset
 
 
 class _Kept(NamedTuple):

@@ -114,6 +114,11 @@ class DeepGPModel(Model):
         template = default_estimator() if estimator is None else estimator
         if not isinstance(template, DeepGPRegressor):
             raise ConfigurationError(f"estimator must be a DeepGPRegressor or None, not {type(template).__name__}.")
+        likelihood = likelihood_for(template.likelihood, template.takes, None)
+        if not likelihood.is_conjugate:
+            raise ConfigurationError(
+                f"BoTorch needs Gaussian posteriors of y, and likelihood={likelihood.name!r} has none; use 'gaussian'."
+            )
         if template.n_members not in (None, 1):
             raise ConfigurationError(
                 f"a model for BoTorch has one member: leave n_members={template.n_members!r} at None."

@@ -13,8 +13,8 @@ from torch.nn.functional import logsigmoid
 
 from sodgp.errors import InputError
 from sodgp.likelihoods.contract import Elementwise, Likelihood, RowLikelihood, Sizes
-from sodgp.likelihoods.latent import LatentLikelihood, QuadratureOptions, QuadratureRows, Values, start_of
-from sodgp.likelihoods.quadrature import expectation, nodes_under
+from sodgp.likelihoods.latent import QuadratureLikelihood, QuadratureOptions, QuadratureRows, Values, start_of
+from sodgp.likelihoods.quadrature import Rule, expectation, nodes_under
 from sodgp.linalg.draws import Draws
 from sodgp.predictive.classes import ClassDistribution
 from sodgp.system.validation import check_choice
@@ -71,7 +71,7 @@ class Bernoulli(QuadratureOptions):
         return share.logit() if self.link == "logit" else torch.special.ndtri(share)
 
 
-class BernoulliLikelihood(LatentLikelihood):
+class BernoulliLikelihood(QuadratureLikelihood):
     """The module of two classes.
 
     Parameters
@@ -84,21 +84,21 @@ class BernoulliLikelihood(LatentLikelihood):
     """
 
     def __init__(self, start: Float[Tensor, "*replicates P"], link: str, order: int) -> None:
-        super().__init__(start)
-        self.link, self.order = link, order
+        super().__init__(start, order)
+        self.link = link
 
     def rows(self, draws: Draws) -> RowLikelihood:
         """As in `LatentLikelihood`."""
         offset = self.offset[..., None, None, :]
         kind = LogitRows if self.link == "logit" else ProbitRows
-        return kind(offset, self.order, draws)
+        return kind(offset, self.rule, draws)
 
 
 class LogitRows(QuadratureRows):
     """log p = log sigmoid(+-(f + offset))."""
 
-    def __init__(self, offset: Float[Tensor, "*batch 1 1 P"], order: int, draws: Draws) -> None:
-        super().__init__(order)
+    def __init__(self, offset: Float[Tensor, "*batch 1 1 P"], rule: Rule, draws: Draws) -> None:
+        super().__init__(rule)
         self.offset, self.draws = offset, draws
 
     def log_density(self, y: Elementwise, f: Elementwise) -> Values:
@@ -111,7 +111,7 @@ class LogitRows(QuadratureRows):
 
     def mean_probability(self, mean: Elementwise, variance: Elementwise) -> Values:
         """E p(y = 1 | f)."""
-        f, log_weights = nodes_under(mean, variance, self.order)
+        f, log_weights = nodes_under(mean, variance, self.rule)
         return expectation(self.probability(f), log_weights)
 
     def predictive(self, mean: Float[Tensor, "T N 1"], variance: Float[Tensor, "#T #N 1"]) -> ClassDistribution:

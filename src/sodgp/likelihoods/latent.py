@@ -29,12 +29,12 @@ from sodgp.likelihoods.contract import (
     Sizes,
     SubsetInputs,
 )
-from sodgp.likelihoods.quadrature import ORDER, check_order, expectation, log_expectation, nodes_under
+from sodgp.likelihoods.quadrature import ORDER, Rule, check_order, expectation, log_expectation, nodes_under
 from sodgp.linalg.draws import Draws
 from sodgp.predictive.density import log_mixture
 from sodgp.system.parameters import Parameters
 
-__all__ = ["LatentLikelihood", "LatentOptions", "QuadratureOptions", "QuadratureRows"]
+__all__ = ["LatentLikelihood", "LatentOptions", "QuadratureLikelihood", "QuadratureOptions", "QuadratureRows"]
 
 # Nodes of predictions that are mixtures over samples of f: the samples spread the components as well.
 _NODES_OF_MANY = 7
@@ -78,8 +78,8 @@ class LatentLikelihood(gpytorch.Module, ABC):
         Initial offset.
     """
 
-    # One component for each sample of f; nothing of y given f is random or depends on the row.
-    n_levels: ClassVar[int] = 1
+    # Predictions have so many components or draws for each sample of f; nothing of y given f depends on the row.
+    n_levels: ClassVar[int] = _NODES_OF_MANY
     varies: ClassVar[bool] = False
 
     offset: nn.Parameter
@@ -127,6 +127,31 @@ class LatentLikelihood(gpytorch.Module, ABC):
     def continues(self, old: Likelihood) -> bool:
         """From any likelihood of the same kind."""
         return type(old) is type(self)
+
+
+class QuadratureLikelihood(LatentLikelihood):
+    """Base of the modules that need quadrature, whose rule is a buffer: steps on a GPU do not wait for it.
+
+    Parameters
+    ----------
+    start : Tensor of shape [*replicates, P]
+        Initial offset.
+    order : int
+        Nodes.
+    """
+
+    nodes: Tensor
+    log_weights: Tensor
+
+    def __init__(self, start: Float[Tensor, "*replicates P"], order: int) -> None:
+        super().__init__(start)
+        for name, values in Rule.of_order(order, start)._asdict().items():
+            self.register_buffer(name, values, persistent=False)
+
+    @property
+    def rule(self) -> Rule:
+        """Nodes and weights."""
+        return Rule(self.nodes, self.log_weights)
 
 
 def start_of(sizes: Sizes, link: Any) -> Float[Tensor, "*replicates P"]:
@@ -190,17 +215,17 @@ class LatentRows(ABC):
 class QuadratureRows(LatentRows):
     """p(y | f) whose outputs are independent given f, with expectations by quadrature."""
 
-    def __init__(self, order: int) -> None:
-        self.order = order
+    def __init__(self, rule: Rule) -> None:
+        self.rule = rule
 
     def expected(self, y: Elementwise, mean: Elementwise, variance: Elementwise) -> Values:
         """As in `LatentRows`."""
-        f, log_weights = nodes_under(mean, variance, self.order)
+        f, log_weights = nodes_under(mean, variance, self.rule)
         return expectation(self.log_density(y, f), log_weights)
 
     def log_predictive_density(self, y: Elementwise, mean: Elementwise, variance: Elementwise) -> Values:
         """As in `RowLikelihood`."""
-        f, log_weights = nodes_under(mean, variance, self.order)
+        f, log_weights = nodes_under(mean, variance, self.rule)
         return log_expectation(self.log_density(y, f), log_weights)
 
     def components(
@@ -208,7 +233,7 @@ class QuadratureRows(LatentRows):
     ) -> tuple[Float[Tensor, "C N P"], Float[Tensor, " C"]]:
         """Function values in the place of all Gaussians of f, and the logs of their weights, which sum to one."""
         samples = mean.shape[-3]
-        order = self.order if samples == 1 else min(self.order, _NODES_OF_MANY)
-        f, log_weights = nodes_under(mean, variance, order)
+        is_long = samples > 1 and len(self.rule.nodes) > _NODES_OF_MANY
+        f, log_weights = nodes_under(mean, variance, Rule.of_order(_NODES_OF_MANY, mean) if is_long else self.rule)
         log_weights = (log_weights - math.log(samples)).expand(-1, samples, 1, 1)
         return f.flatten(0, 1), log_weights.flatten()

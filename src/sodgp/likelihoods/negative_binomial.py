@@ -13,9 +13,9 @@ from torch.nn.functional import softplus
 
 from sodgp.layers.prior import register_floored
 from sodgp.likelihoods.contract import Elementwise, Likelihood, RowLikelihood, Sizes
-from sodgp.likelihoods.latent import LatentLikelihood, QuadratureOptions, QuadratureRows, Values, start_of
+from sodgp.likelihoods.latent import QuadratureLikelihood, QuadratureOptions, QuadratureRows, Values, start_of
 from sodgp.likelihoods.poisson import log_rate
-from sodgp.likelihoods.quadrature import expectation, nodes_under
+from sodgp.likelihoods.quadrature import Rule, expectation, nodes_under
 from sodgp.linalg.draws import Draws
 from sodgp.predictive.counts import CountMixture
 from sodgp.system.validation import check_positive
@@ -57,7 +57,7 @@ class NegativeBinomial(QuadratureOptions):
         return NegativeBinomialLikelihood(start_of(sizes, log_rate), self.dispersion, self.quadrature_order)
 
 
-class NegativeBinomialLikelihood(LatentLikelihood):
+class NegativeBinomialLikelihood(QuadratureLikelihood):
     """The module of negative binomial counts.
 
     Parameters
@@ -74,8 +74,7 @@ class NegativeBinomialLikelihood(LatentLikelihood):
     raw_dispersion_constraint: GreaterThan
 
     def __init__(self, start: Float[Tensor, "*replicates P"], dispersion: float, order: int) -> None:
-        super().__init__(start)
-        self.order = order
+        super().__init__(start, order)
         register_floored(self, "raw_dispersion", torch.full_like(start, dispersion))
 
     @property
@@ -86,7 +85,7 @@ class NegativeBinomialLikelihood(LatentLikelihood):
     def rows(self, draws: Draws) -> RowLikelihood:
         """As in `LatentLikelihood`."""
         offset, dispersion = (values[..., None, None, :] for values in (self.offset, self.dispersion))
-        return NegativeBinomialRows(offset, dispersion, self.order)
+        return NegativeBinomialRows(offset, dispersion, self.rule)
 
 
 class NegativeBinomialRows(QuadratureRows):
@@ -96,9 +95,9 @@ class NegativeBinomialRows(QuadratureRows):
     """
 
     def __init__(
-        self, offset: Float[Tensor, "*batch 1 1 P"], dispersion: Float[Tensor, "*batch 1 1 P"], order: int
+        self, offset: Float[Tensor, "*batch 1 1 P"], dispersion: Float[Tensor, "*batch 1 1 P"], rule: Rule
     ) -> None:
-        super().__init__(order)
+        super().__init__(rule)
         self.offset, self.r = offset, dispersion.reciprocal()
         self._shift = offset + dispersion.log()
 
@@ -109,7 +108,7 @@ class NegativeBinomialRows(QuadratureRows):
 
     def expected(self, y: Elementwise, mean: Elementwise, variance: Elementwise) -> Values:
         """As in `LatentRows`: all but E log(1 + exp(g)) is closed."""
-        g, log_weights = nodes_under(mean + self._shift, variance, self.order)
+        g, log_weights = nodes_under(mean + self._shift, variance, self.rule)
         expected = expectation(softplus(g), log_weights)
         return self._constant(y) + y * (mean + self._shift) - (y + self.r) * expected
 

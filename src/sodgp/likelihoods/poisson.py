@@ -10,7 +10,8 @@ from jaxtyping import Float
 from torch import Tensor
 
 from sodgp.likelihoods.contract import Elementwise, Likelihood, RowLikelihood, Sizes
-from sodgp.likelihoods.latent import LatentLikelihood, QuadratureOptions, QuadratureRows, Values, start_of
+from sodgp.likelihoods.latent import QuadratureLikelihood, QuadratureOptions, QuadratureRows, Values, start_of
+from sodgp.likelihoods.quadrature import Rule
 from sodgp.linalg.draws import Draws
 from sodgp.predictive.counts import CountMixture
 
@@ -51,7 +52,7 @@ class Poisson(QuadratureOptions):
         return PoissonLikelihood(start_of(sizes, log_rate), self.quadrature_order)
 
 
-class PoissonLikelihood(LatentLikelihood):
+class PoissonLikelihood(QuadratureLikelihood):
     """The module of Poisson counts.
 
     Parameters
@@ -62,20 +63,16 @@ class PoissonLikelihood(LatentLikelihood):
         Of the quadrature.
     """
 
-    def __init__(self, start: Float[Tensor, "*replicates P"], order: int) -> None:
-        super().__init__(start)
-        self.order = order
-
     def rows(self, draws: Draws) -> RowLikelihood:
         """As in `LatentLikelihood`."""
-        return PoissonRows(self.offset[..., None, None, :], self.order)
+        return PoissonRows(self.offset[..., None, None, :], self.rule)
 
 
 class PoissonRows(QuadratureRows):
     """log p = y (f + offset) - exp(f + offset) - log y!."""
 
-    def __init__(self, offset: Float[Tensor, "*batch 1 1 P"], order: int) -> None:
-        super().__init__(order)
+    def __init__(self, offset: Float[Tensor, "*batch 1 1 P"], rule: Rule) -> None:
+        super().__init__(rule)
         self.offset = offset
 
     def log_density(self, y: Elementwise, f: Elementwise) -> Values:

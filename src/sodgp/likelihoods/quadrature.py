@@ -9,7 +9,7 @@ which is exact for polynomials g of a degree up to twice the order less one.
 
 from __future__ import annotations
 
-from functools import cache
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -19,7 +19,7 @@ from torch import Tensor
 from sodgp.errors import ConfigurationError
 from sodgp.system.validation import check_integer
 
-__all__ = ["ORDER", "check_order", "expectation", "log_expectation", "nodes_under"]
+__all__ = ["ORDER", "Rule", "check_order", "expectation", "log_expectation", "nodes_under"]
 
 ORDER = 20
 """Default number of nodes."""
@@ -38,23 +38,42 @@ def check_order(order: int) -> int:
     return order
 
 
-def nodes_under(
-    mean: Moments, variance: Moments, order: int
-) -> tuple[Float[Tensor, "Q *shape"], Float[Tensor, "Q *ones"]]:
-    """The nodes of N(mean, variance), on a new axis in front, and the logs of their weights, which sum to one.
+class Rule(NamedTuple):
+    """Nodes for a standard normal variable, and the logs of their weights, which sum to one.
 
     Examples
     --------
-    >>> f, log_weights = nodes_under(torch.zeros(4, 1), torch.ones(4, 1), order=3)
+    >>> Rule.of_order(3).nodes
+    tensor([-1.7321,  0.0000,  1.7321], dtype=torch.float64)
+    """
+
+    nodes: Float[Tensor, " Q"]
+    log_weights: Float[Tensor, " Q"]
+
+    @classmethod
+    def of_order(cls, order: int, like: Tensor | None = None) -> Rule:
+        """The rule with so many nodes, of the type and on the device of a tensor."""
+        x, w = np.polynomial.hermite_e.hermegauss(order)
+        kept = w > 0.0  # far nodes of large orders have weights that underflow
+        numbers = torch.as_tensor(x[kept]), torch.as_tensor(np.log(w[kept] / w.sum()))
+        return cls(*(values if like is None else values.to(like) for values in numbers))
+
+
+def nodes_under(
+    mean: Moments, variance: Moments, rule: Rule
+) -> tuple[Float[Tensor, "Q *shape"], Float[Tensor, "Q *ones"]]:
+    """The nodes of N(mean, variance), on a new axis in front, and the logs of their weights.
+
+    Examples
+    --------
+    >>> f, log_weights = nodes_under(torch.zeros(4, 1), torch.ones(4, 1), Rule.of_order(3, torch.ones(())))
     >>> f[:, 0, 0], log_weights.exp().flatten()
     (tensor([-1.7321,  0.0000,  1.7321]), tensor([0.1667, 0.6667, 0.1667]))
     """
-    # New tensors, which a step may keep for its backward pass.
-    x, log_w = (torch.tensor(values, dtype=mean.dtype, device=mean.device) for values in _rule(order))
     shape = torch.broadcast_shapes(mean.shape, variance.shape)
     ones = (-1, *[1] * len(shape))
     deviation = variance.clamp_min(_SMALLEST_VARIANCE).sqrt()
-    return mean + deviation * x.reshape(ones), log_w.reshape(ones)
+    return mean + deviation * rule.nodes.reshape(ones), rule.log_weights.reshape(ones)
 
 
 def expectation(values: Float[Tensor, "Q *shape"], log_weights: Float[Tensor, "Q *ones"]) -> Float[Tensor, "*shape"]:
@@ -62,7 +81,7 @@ def expectation(values: Float[Tensor, "Q *shape"], log_weights: Float[Tensor, "Q
 
     Examples
     --------
-    >>> f, log_weights = nodes_under(torch.tensor([1.0]), torch.tensor([0.5]), order=3)
+    >>> f, log_weights = nodes_under(torch.tensor([1.0]), torch.tensor([0.5]), Rule.of_order(3, torch.ones(())))
     >>> expectation(f.square(), log_weights)
     tensor([1.5000])
     """
@@ -74,11 +93,3 @@ def log_expectation(
 ) -> Float[Tensor, "*shape"]:
     """The log of the mean of a positive function from its logs at the nodes."""
     return (log_weights + log_values).logsumexp(0)
-
-
-@cache
-def _rule(order: int) -> tuple[list[float], list[float]]:
-    """Nodes for a standard normal variable, and the logs of their weights."""
-    x, w = np.polynomial.hermite_e.hermegauss(order)
-    kept = w > 0.0  # far nodes of large orders have weights that underflow
-    return x[kept].tolist(), np.log(w[kept] / w.sum()).tolist()

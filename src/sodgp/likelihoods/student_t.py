@@ -15,8 +15,8 @@ from sodgp.errors import ConfigurationError
 from sodgp.layers.prior import above, register_floored
 from sodgp.likelihoods.contract import Elementwise, Likelihood, RowLikelihood, Sizes
 from sodgp.likelihoods.gaussian import normal_log_density
-from sodgp.likelihoods.latent import LatentLikelihood, QuadratureOptions, QuadratureRows, Values
-from sodgp.likelihoods.quadrature import log_expectation
+from sodgp.likelihoods.latent import QuadratureLikelihood, QuadratureOptions, QuadratureRows, Values
+from sodgp.likelihoods.quadrature import Rule, log_expectation
 from sodgp.linalg.draws import Draws
 from sodgp.predictive.student import StudentMixture
 from sodgp.system.validation import check_positive
@@ -67,7 +67,7 @@ class StudentT(QuadratureOptions):
         return StudentTLikelihood(start, sizes.noise_variance, self.df, self.quadrature_order)
 
 
-class StudentTLikelihood(LatentLikelihood):
+class StudentTLikelihood(QuadratureLikelihood):
     """The module of Student's t.
 
     Parameters
@@ -86,8 +86,7 @@ class StudentTLikelihood(LatentLikelihood):
     raw_df_constraint: GreaterThan
 
     def __init__(self, start: Float[Tensor, "*replicates P"], noise_variance: float, df: float, order: int) -> None:
-        super().__init__(start)
-        self.order = order
+        super().__init__(start, order)
         register_floored(self, "raw_scale", torch.full_like(start, noise_variance * (df - LEAST_DF) / df))
         constraint = above(LEAST_DF)
         self.register_parameter("raw_df", nn.Parameter(constraint.inverse_transform(torch.full_like(start, df))))
@@ -111,7 +110,7 @@ class StudentTLikelihood(LatentLikelihood):
     def rows(self, draws: Draws) -> RowLikelihood:
         """As in `LatentLikelihood`."""
         offset, scale, df = (values[..., None, None, :] for values in (self.offset, self.squared_scale, self.df))
-        return StudentTRows(offset, scale, df, self.order)
+        return StudentTRows(offset, scale, df, self.rule)
 
 
 class StudentTRows(QuadratureRows):
@@ -131,9 +130,9 @@ class StudentTRows(QuadratureRows):
         offset: Float[Tensor, "*batch 1 1 P"],
         squared_scale: Float[Tensor, "*batch 1 1 P"],
         df: Float[Tensor, "*batch 1 1 P"],
-        order: int,
+        rule: Rule,
     ) -> None:
-        super().__init__(order)
+        super().__init__(rule)
         self.offset, self.squared_scale, self.df = offset, squared_scale, df
 
     def log_density(self, y: Elementwise, f: Elementwise) -> Values:
@@ -145,18 +144,18 @@ class StudentTRows(QuadratureRows):
         width = self.df * self.squared_scale
         squares, spread = (y - mean - self.offset).square() / width, variance / width
         start, end = _REACH
-        s = torch.linspace(start, end, self.order, dtype=mean.dtype, device=mean.device)
+        s = torch.linspace(start, end, len(self.rule.nodes), dtype=mean.dtype, device=mean.device)
         u = s.exp().reshape(-1, *[1] * squares.dim())
         widened = 1.0 + 2.0 * u * spread
         lost = -torch.expm1(-0.5 * widened.log() - u * squares / widened)
-        return self._with_mean((lost * (-u).exp()).sum(0) * ((end - start) / (self.order - 1)))
+        return self._with_mean((lost * (-u).exp()).sum(0) * ((end - start) / (len(self.rule.nodes) - 1)))
 
     def log_predictive_density(self, y: Elementwise, mean: Elementwise, variance: Elementwise) -> Values:
         """As in `RowLikelihood`."""
         # Where the density of z is e^-25 of its largest value or less.
         df = self.df.detach()
         bulk, tail = (100.0 / df).sqrt(), 50.0 / df
-        share = torch.linspace(0.0, 1.0, self.order, dtype=mean.dtype, device=mean.device)
+        share = torch.linspace(0.0, 1.0, len(self.rule.nodes), dtype=mean.dtype, device=mean.device)
         z = torch.lerp(-(bulk + tail), torch.log1p(bulk + tail), share.reshape(-1, *[1] * df.dim()))
         log_weights = (0.5 * self.df * (z - z.exp())).log_softmax(0)
         full = variance + self.squared_scale * (-z).exp()

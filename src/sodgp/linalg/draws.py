@@ -13,7 +13,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-__all__ = ["Draws", "FreshDraws", "SharedDraws"]
+__all__ = ["Draws", "FreshDraws", "PartOfDraws", "SharedDraws", "place_among_all"]
 
 Numbers = Float[Tensor, "*replicates T rows width"]
 
@@ -173,6 +173,60 @@ class SharedDraws:
     def _normal(self, rows: int, width: int, generator: torch.Generator) -> Tensor:
         numbers = torch.randn(self.n_samples, rows, width, generator=generator, dtype=torch.float64)
         return numbers.to(self.device, self.dtype)
+
+
+class PartOfDraws:
+    """Some of the samples of shared draws, with the numbers that they have among all: predictions in parts of samples.
+
+    Parameters
+    ----------
+    whole : SharedDraws
+        For this part alone, as each part asks for all numbers anew.
+    first, last : int
+        The samples from `first` to before `last`.
+
+    Examples
+    --------
+    >>> part = PartOfDraws(SharedDraws(0, 10, dtype=torch.float64), 4, 6)
+    >>> whole = SharedDraws(0, 10, dtype=torch.float64)
+    >>> torch.equal(part.subset(3, 2), whole.subset(3, 2)[4:6])
+    True
+    """
+
+    def __init__(self, whole: SharedDraws, first: int, last: int) -> None:
+        self.whole, self.first, self.n_samples = whole, first, last - first
+        self._asked: list[tuple[str, int, int]] = []
+
+    def subset(self, rows: int, width: int) -> Numbers:
+        """As of the whole."""
+        self._asked.append(("subset", rows, width))
+        return self._part(self.whole.subset(rows, width))
+
+    def rest(self, rows: int, width: int) -> Numbers:
+        """As of the whole."""
+        self._asked.append(("rest", rows, width))
+        return self._part(self.whole.rest(rows, width))
+
+    def repeat_on(self, draws: SharedDraws) -> None:
+        """Ask other draws for everything that this part was asked for, so that they go on where it stands."""
+        for stream, rows, width in self._asked:
+            getattr(draws, stream)(rows, width)
+
+    def _part(self, numbers: Tensor) -> Tensor:
+        # A view would keep all of them in memory.
+        return numbers[self.first : self.first + self.n_samples].clone()
+
+
+def place_among_all(draws: Draws) -> tuple[int, int]:
+    """The number of the first sample of these draws, and that of all samples.
+
+    Examples
+    --------
+    >>> whole = SharedDraws(0, 10, dtype=torch.float64)
+    >>> place_among_all(whole), place_among_all(PartOfDraws(whole, 4, 6))
+    ((0, 10), (4, 10))
+    """
+    return (draws.first, draws.whole.n_samples) if isinstance(draws, PartOfDraws) else (0, draws.n_samples)
 
 
 class PositionDraws:

@@ -19,6 +19,8 @@ from sodgp.linalg.cholesky import Jitter
 
 __all__ = ["Architecture", "Initialization", "linear_weights", "zero_weights"]
 
+# Rows whose covariance is summed at once.
+_BLOCK_ROWS = 20_000
 # Tensors of T x M x B numbers that are in memory at once, for the last layer and for the first.
 _LAST = 4.0
 # Size of the chunks of products over outputs and of psi statistics (see `linalg.products` and `layers.psi`).
@@ -206,20 +208,25 @@ def linear_weights(X: Float[Tensor, "N D"], widths: list[int]) -> list[Float[Ten
     >>> [tuple(W.shape) for W in linear_weights(X, [3, 2])]
     [(3, 3), (3, 2)]
     """
-    weights = []
+    weights: list[Tensor] = []
+    applied, d_in = 0, X.shape[-1]
     for width in widths:
-        d_in = X.shape[-1]
         if width < d_in:
+            # Rows are mapped only where they are looked at: usually by the first layer alone.
+            for W in weights[applied:]:
+                X = X @ W
+            applied = len(weights)
             # From the covariance, d_in x d_in, so that the cost hardly grows with the number of rows.
-            centred = X - X.mean(0)
-            _, vectors = torch.linalg.eigh(centred.mT @ centred)
+            mean = X.mean(0)
+            blocks = (rows - mean for rows in X.split(_BLOCK_ROWS))
+            _, vectors = torch.linalg.eigh(torch.stack([rows.mT @ rows for rows in blocks]).sum(0))
             W = vectors.flip(-1)[:, :width]
             # An eigenvector's sign is arbitrary: fix it, so that a fit does not depend on the LAPACK that is installed.
             W = W * torch.where(W.gather(0, W.abs().argmax(0, keepdim=True)) < 0, -1.0, 1.0)
         else:
             W = torch.eye(d_in, width, dtype=X.dtype, device=X.device)
         weights.append(W)
-        X = X @ W
+        d_in = width
     return weights
 
 

@@ -153,7 +153,7 @@ class DeepGP(gpytorch.Module):
             per_row += 3.2 * widths[0] * M
         if self.likelihood.kernels:
             per_row += 3.2 * M + 6 * T * P
-        elif self.likelihood.varies:
+        elif self.likelihood.n_levels > 1:
             per_row += 6 * T * P * self.likelihood.n_levels
         fixed = T_deep * M * M * (4 + 5 * P) if subset else M * M * (8 + max(widths))
         return float(fixed), float(per_row)

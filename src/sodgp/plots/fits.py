@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from sodgp.errors import InputError
-from sodgp.estimator.describe import n_training_rows, target_names
+from sodgp.estimator.describe import n_inputs, n_training_rows, target_names
 from sodgp.plots.inputs import line_name, subset_inputs, subset_labels, with_names
 from sodgp.plots.style import ALARM, BAND_F, BAND_Y, DRAW, MEAN, axes_or_current, tidy, with_unit
 from sodgp.system.validation import FloatArray
@@ -59,6 +59,7 @@ def plot_fit(
     'x'
     """
     ax = axes_or_current(ax)
+    _refuse_others(model, "plot_fit")
     x = line(model, x)
     rows = with_names(model, x[:, None])
     y_dist, f_dist = (model.predict_distribution(rows, latent=latent) for latent in (False, True))
@@ -102,12 +103,23 @@ def plot_functions(
     3
     """
     ax = axes_or_current(ax)
+    _refuse_others(model, "plot_functions")
     x = line(model, x)
     draws = model.sample_y(with_names(model, x[:, None]), n_samples, random_state, latent=True).reshape(len(x), -1)
     lines = ax.plot(x, draws, color=DRAW, linewidth=0.9, alpha=0.9)
     lines[0].set_label("drawn functions f")
     ax.set_xlim(x[0], x[-1])
     return ax
+
+
+def _refuse_others(model: DeepGPRegressor, name: str) -> None:
+    """InputError unless y and f have one axis."""
+    targets = model.fitted_.likelihood.targets
+    if targets != "numbers":
+        raise InputError(
+            f"{name} draws y and f on one axis, and this model predicts {targets}, whose f is something else: draw"
+            " quantiles of predict_distribution(X)."
+        )
 
 
 def _rings(ax: Axes, model: DeepGPRegressor) -> None:
@@ -122,9 +134,9 @@ def _rings(ax: Axes, model: DeepGPRegressor) -> None:
 
 def line(model: DeepGPRegressor, x: ArrayLike) -> FloatArray:
     """Points of a line, checked, over the input of a model with one input and one target."""
-    if model.n_features_in_ != 1 or model.model_.n_outputs != 1:
+    if n_inputs(model) != 1 or model.model_.n_outputs != 1:
         raise InputError(
-            f"this picture needs one input and one target; the model has {model.n_features_in_} and"
+            f"this picture needs one input and one target; the model has {n_inputs(model)} and"
             f" {model.model_.n_outputs}."
         )
     grid = np.asarray(x, dtype=np.float64).reshape(-1)

@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from sodgp.errors import InputError
-from sodgp.estimator.describe import feature_names
+from sodgp.estimator.columns import rows_of
+from sodgp.estimator.describe import feature_names, n_inputs
 from sodgp.estimator.predict import PredictionOptions, hidden_rows
 from sodgp.plots.inputs import line_name, with_names
 from sodgp.plots.style import DRAW, MEAN, POINT, axes_or_current, tidy, with_unit
-from sodgp.system.validation import FloatArray, check_predict_data
+from sodgp.system.validation import FloatArray
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from pandas import DataFrame
 
+    from sodgp.estimator.columns import EncodedRows
     from sodgp.estimator.regressor import DeepGPRegressor
 
 _LINE_POINTS, _GRID_LINES = 120, 13
@@ -61,10 +63,8 @@ def plot_hidden(
     4
     """
     ax = axes_or_current(ax)
-    if model.n_features_in_ != 1:
-        raise InputError(
-            f"plot_hidden needs a model with one input, this one has {model.n_features_in_}; see plot_warp."
-        )
+    if n_inputs(model) != 1:
+        raise InputError(f"plot_hidden needs a model with one input, this one has {n_inputs(model)}; see plot_warp.")
     x = np.asarray(x, dtype=np.float64).reshape(-1)
     values = _output(hidden_draws(model, with_names(model, x[:, None]), layer, n_samples), output)
     ax.plot(x, values.T, color=MEAN, linewidth=0.8, alpha=0.35)
@@ -117,7 +117,7 @@ def plot_warp(
     >>> plot_warp(model, 1, X=X, n_samples=3, ax=Figure().subplots()).get_xlabel()
     'z1 of layer 1 (scaled)'
     """
-    if model.n_features_in_ < 2:
+    if n_inputs(model) < 2:
         raise InputError("plot_warp needs a model with at least two inputs; see plot_hidden for one.")
     first, second = (_column(model, column) for column in inputs)
     ends = _ends(model, X)
@@ -129,7 +129,7 @@ def plot_warp(
         _level_lines(ax, model, layer, ends, (first, second), n_samples)
         ax.set(xlabel=names[first], ylabel=names[second])
         return tidy(ax, grid="")
-    same = model.hidden_mean == "linear" and width == model.n_features_in_
+    same = model.hidden_mean == "linear" and width == n_inputs(model)
     places = outputs or ((first, second) if same else (0, 1))
     for column, other, colour, z in ((first, second, POINT, 2), (second, first, DRAW, 3)):
         # One call for all lines on which `column` is constant.
@@ -148,14 +148,14 @@ def plot_warp(
     return tidy(ax, grid="")
 
 
-def hidden_draws(model: DeepGPRegressor, X: ArrayLike, layer: int, n_samples: int) -> FloatArray:
+def hidden_draws(model: DeepGPRegressor, X: Any, layer: int, n_samples: int) -> FloatArray:
     """Draws of a hidden layer's outputs, [T, N, D_layer], in the units of the scaled inputs.
 
     Parameters
     ----------
     model : DeepGPRegressor
         Fitted; of several members the first is shown.
-    X : array of shape [N, D]
+    X : array or data frame of shape [N, D]
     layer : int, hidden layer from 1
     n_samples : int, draws T
 
@@ -174,7 +174,7 @@ def hidden_draws(model: DeepGPRegressor, X: ArrayLike, layer: int, n_samples: in
     """
     _width(model, layer)
     options = PredictionOptions(n_samples, n_threads=model.n_threads)
-    return hidden_rows(model.fitted_, check_predict_data(model, X), options, layer)
+    return hidden_rows(model.fitted_, rows_of(model, X), options, layer)
 
 
 def _width(model: DeepGPRegressor, layer: int) -> int:
@@ -192,8 +192,8 @@ def _output(values: FloatArray, output: int) -> FloatArray:
 
 
 def _column(model: DeepGPRegressor, column: int) -> int:
-    if not 0 <= column < model.n_features_in_:
-        raise InputError(f"inputs: column {column} does not exist; the model has {model.n_features_in_}, from 0.")
+    if not 0 <= column < n_inputs(model):
+        raise InputError(f"inputs: column {column} does not exist; the model has {n_inputs(model)}, from 0.")
     return column
 
 
@@ -211,7 +211,7 @@ def _between(ends: FloatArray, column: int, share: FloatArray) -> FloatArray:
     return low + share * (high - low)
 
 
-def _rows(model: DeepGPRegressor, columns: dict[int, FloatArray]) -> FloatArray | DataFrame:
+def _rows(model: DeepGPRegressor, columns: dict[int, FloatArray]) -> FloatArray | DataFrame | EncodedRows:
     """Rows at the training mean except in `columns`, with the model's names if it has any."""
     count = len(next(iter(columns.values())))
     rows = np.tile(model.fitted_.x_scaler.mean_, (count, 1))

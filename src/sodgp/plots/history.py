@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from sodgp.errors import InputError
-from sodgp.estimator.regressor import DeepGPRegressor
+from sodgp.estimator.base import DeepGPEstimator
 from sodgp.plots.style import CYCLE, MEAN, axes_or_current, tidy
 from sodgp.training.history import History
 
@@ -29,7 +29,7 @@ _NAMES = {
 _DASHES = ("-", "--", "-.", ":")
 
 
-def plot_history(model: DeepGPRegressor | History, *, terms: bool = True, ax: Axes | None = None) -> Axes:
+def plot_history(model: DeepGPEstimator | History, *, terms: bool = True, ax: Axes | None = None) -> Axes:
     """The bound over the iterations, and its terms: fits to the data and negative KLs, which add up to it.
 
     A model that was trained on the predictive density has an objective instead. The vertical axis is scaled without
@@ -37,7 +37,7 @@ def plot_history(model: DeepGPRegressor | History, *, terms: bool = True, ax: Ax
 
     Parameters
     ----------
-    model : DeepGPRegressor or History
+    model : DeepGPRegressor, DeepGPClassifier or History
         Fitted, or its ``history_``; of several members, that of the first.
     terms : bool
         Also draw the terms.
@@ -55,13 +55,13 @@ def plot_history(model: DeepGPRegressor | History, *, terms: bool = True, ax: Ax
     >>> [line.get_label() for line in plot_history(history, ax=Figure().subplots()).lines]
     ['bound', 'fit of the rest', '−KL, last layer']
     """
-    if isinstance(model, DeepGPRegressor):
+    if isinstance(model, DeepGPEstimator):
         check_is_fitted(model)
         history, objective = model.history_, model.objective_
     elif isinstance(model, History):
         history, objective = model, "bound"
     else:
-        raise InputError("plot_history takes a fitted DeepGPRegressor, or its history_.")
+        raise InputError("plot_history takes a fitted estimator, or its history_.")
     if not history.iteration:
         raise InputError("the history is empty: no iteration was logged.")
     ax = axes_or_current(ax)

@@ -10,10 +10,11 @@ from gpytorch.kernels import Kernel
 from numpy.typing import ArrayLike
 
 from sodgp.errors import InputError
-from sodgp.estimator.describe import feature_names
+from sodgp.estimator.columns import EncodedRows, rows_of
+from sodgp.estimator.describe import feature_names, input_groups, input_names, n_inputs, numbers_first
 from sodgp.layers.inducing import InducingLayer
 from sodgp.plots.style import ALARM, GREY, POINT, axes_or_current, dots, plain, tidy
-from sodgp.system.validation import FloatArray, check_predict_data
+from sodgp.system.validation import FloatArray
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -49,10 +50,11 @@ def plot_subset(
     ax = axes_or_current(ax)
     chosen, names = subset_inputs(model), feature_names(model)
     # Columns with names must be those of the fit; an array is taken as it is.
-    rows = check_predict_data(model, X) if hasattr(X, "columns") else None if X is None else np.asarray(X, np.float64)
+    named = hasattr(X, "columns") or isinstance(X, EncodedRows)
+    rows = rows_of(model, X) if named else None if X is None else np.asarray(X, np.float64)
     what = "subset S" if model.inference_.uses_subset else "inducing inputs"
     label = f"{what} ({len(chosen):,})"
-    if model.n_features_in_ == 1:
+    if n_inputs(model) == 1:
         return _over_one_input(ax, chosen[:, 0], None if rows is None else rows[:, 0], label, names[0])
     first, second = _most_relevant(model) if inputs is None else inputs
     if rows is not None:
@@ -67,7 +69,8 @@ def plot_subset(
 def plot_relevance(model: DeepGPRegressor, layer: int = 1, *, most: int = 15, ax: Axes | None = None) -> Axes:
     """Inverse lengthscales (ARD) of a layer's inputs, longest bar first: how fast its GP changes along each.
 
-    Inputs of layer 1 are those of the data, in standard deviations; of layer l > 1 the outputs of layer l - 1. Linear
+    Inputs of layer 1 are those of the data, in standard deviations (of a table its columns: a category has one bar, the
+    root of the sum of squares over its levels); of layer l > 1 the outputs of layer l - 1. Linear
     hidden means pass inputs on to the next layer: a short bar in layer 1 alone does not make an input useless.
 
     Parameters
@@ -94,7 +97,7 @@ def plot_relevance(model: DeepGPRegressor, layer: int = 1, *, most: int = 15, ax
     """
     ax = axes_or_current(ax)
     values = relevance(model, layer)
-    names = feature_names(model) if layer == 1 else [f"z{i + 1} of layer {layer - 1}" for i in range(len(values))]
+    names = input_names(model) if layer == 1 else [f"z{i + 1} of layer {layer - 1}" for i in range(len(values))]
     order = np.argsort(-values)[:most]
     places = np.arange(len(order))
     ax.barh(places, values[order], color=POINT, height=0.68)
@@ -109,6 +112,9 @@ def plot_relevance(model: DeepGPRegressor, layer: int = 1, *, most: int = 15, ax
 def relevance(model: DeepGPRegressor, layer: int = 1) -> FloatArray:
     """Inverse lengthscale of every input of a layer, [D_in], in scaled units, over all parts of its kernel.
 
+    In layer 1 of a model of a table the inputs are the table's columns, [C]: of those that became many numbers it is
+    the root of the sum of squares.
+
     Arguments and errors are those of `plot_relevance`: `model` and `layer`.
 
     Examples
@@ -119,10 +125,18 @@ def relevance(model: DeepGPRegressor, layer: int = 1) -> FloatArray:
     >>> relevance(model, layer=1).shape
     (2,)
     """
+    values, groups = _of_numbers(model, layer), input_groups(model)
+    if layer > 1 or model.fitted_.columns.encoder is None:
+        return values
+    return np.asarray(np.sqrt(np.bincount(groups, weights=values**2)), dtype=np.float64)
+
+
+def _of_numbers(model: DeepGPRegressor, layer: int) -> FloatArray:
+    """Inverse lengthscale of every number that a layer gets."""
     layers = list(model.model_.layers)
     if not 1 <= layer <= len(layers):
         raise InputError(f"layer={layer} does not exist; the model has {len(layers)} layers, from 1.")
-    kernel, width = layers[layer - 1].kernel, [model.n_features_in_, *model.model_.widths][layer - 1]
+    kernel, width = layers[layer - 1].kernel, [n_inputs(model), *model.model_.widths][layer - 1]
     found = [
         part.lengthscale.detach().double().cpu().reshape(-1, part.lengthscale.shape[-1])
         for part in kernel.modules()
@@ -161,8 +175,10 @@ def line_name(model: DeepGPRegressor) -> str:
     return feature_names(model)[0] if hasattr(model, "feature_names_in_") else "x"
 
 
-def with_names(model: DeepGPRegressor, rows: FloatArray) -> FloatArray | DataFrame:
-    """Rows as a frame, which scikit-learn asks for where the model was fitted with column names."""
+def with_names(model: DeepGPRegressor, rows: FloatArray) -> FloatArray | DataFrame | EncodedRows:
+    """Rows of the model's inputs as predictions take them: a frame where the model was fitted with column names."""
+    if model.fitted_.columns.encoder is not None:
+        return EncodedRows(rows)
     if not hasattr(model, "feature_names_in_"):
         return rows
     try:
@@ -174,7 +190,7 @@ def with_names(model: DeepGPRegressor, rows: FloatArray) -> FloatArray | DataFra
 
 def _most_relevant(model: DeepGPRegressor) -> tuple[int, int]:
     try:
-        first, second = np.argsort(-relevance(model), kind="stable")[:2]
+        first, second = numbers_first(model, _of_numbers(model, 1))[:2]
     except InputError:
         return 0, 1
     return int(first), int(second)

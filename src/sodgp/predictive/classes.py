@@ -9,13 +9,12 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
-from sodgp.errors import InputError
+from sodgp.errors import InputError, InputTypeError
 from sodgp.predictive.contract import Units
 from sodgp.predictive.density import tail_probability
-from sodgp.system.validation import FloatArray, Numbers, refuse_entries, to_array, without_tensors
+from sodgp.system.validation import FloatArray, Numbers, refuse_entries, to_array, to_rows, without_tensors
 
 __all__ = ["ClassDistribution"]
 
@@ -63,9 +62,9 @@ class ClassDistribution:
             )
         for name, values in (("mean", p), ("draws", each)):
             bad = ~(np.isfinite(values) & (values >= -_SUM_TOLERANCE) & (values <= 1 + _SUM_TOLERANCE))
-            refuse_entries(torch.from_numpy(bad), name, "no probabilities", values)
+            refuse_entries(bad, name, "no probabilities", values)
             off = np.abs(values.sum(-1) - 1.0) > _SUM_TOLERANCE
-            refuse_entries(torch.from_numpy(off), f"the sum of {name} over classes", "not one", values.sum(-1))
+            refuse_entries(off, f"the sum of {name} over classes", "not one", values.sum(-1))
         labels = np.arange(p.shape[1]) if classes is None else np.asarray(classes)
         if labels.shape != p.shape[1:]:
             raise InputError(f"classes must name the {p.shape[1]} classes; got {list(labels.shape)} labels")
@@ -170,7 +169,7 @@ class ClassDistribution:
 
     def codes(self, labels: Any) -> NDArray[np.int64]:
         """Positions of labels in `classes`, [N]; InputError for one that is not there."""
-        values = np.asarray(without_tensors(labels))
+        values = to_rows(labels, "labels")
         values = np.full(len(self), values) if values.ndim == 0 else values
         if values.shape not in ((len(self),), (len(self), 1)):
             raise InputError(f"labels must have the shape [{len(self)}]; got {list(values.shape)}")
@@ -239,7 +238,10 @@ def codes_of(labels: NDArray[Any], classes: NDArray[Any]) -> NDArray[np.int64]:
     array([1, 0])
     """
     places = {label: place for place, label in enumerate(classes.tolist())}
-    found = [places.get(label, -1) for label in labels.tolist()]
+    try:
+        found = [places.get(label, -1) for label in labels.tolist()]
+    except TypeError as error:
+        raise InputTypeError(f"labels are text, whole numbers or booleans: {error}.") from error
     codes = np.array(found, dtype=np.int64)
     if (codes < 0).any():
         row = int(np.flatnonzero(codes < 0)[0])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from scipy.integrate import trapezoid
 from scipy.special import betainc, gammaincc, gammaln
@@ -56,7 +55,7 @@ class CountMixture(WeightedMixture):
 
     def __init__(self, log_weights: Numbers, rate: Numbers, dispersion: Numbers | None = None) -> None:
         values = to_array(rate, "rate")
-        refuse_entries(torch.from_numpy(~(np.isfinite(values) & (values >= 0))), "rate", "no rates", values)
+        refuse_entries(~(np.isfinite(values) & (values >= 0)), "rate", "no rates", values)
         further: Further = ()
         if dispersion is not None:
             further = (per_component(dispersion, "dispersion", len(values), values.shape[-1]),)

@@ -11,14 +11,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sodgp.errors import InputError
+from sodgp.predictive.counts import CountMixture
 from sodgp.predictive.density import tail_probability
 from sodgp.predictive.mixture import GaussianMixture
+from sodgp.predictive.weighted import WeightedMixture
 from sodgp.system.validation import Numbers, to_array
+
+# Distributions of numbers; those of classes have their scores in `sodgp.evaluation`.
+Numeric = GaussianMixture | WeightedMixture
 
 __all__ = ["coverage", "crps", "nlpp", "pit", "rmse", "scores"]
 
 
-def nlpp(y: Numbers, dist: GaussianMixture) -> float:
+def nlpp(y: Numbers, dist: Numeric) -> float:
     """Mean negative log predictive density, ``-mean_n log p(y_n)`` with ``p`` the mixture; smaller is better.
 
     Examples
@@ -30,7 +35,7 @@ def nlpp(y: Numbers, dist: GaussianMixture) -> float:
     return -float(np.mean(dist.log_prob(_observations(y, dist))))
 
 
-def rmse(y: Numbers, dist: GaussianMixture | Numbers) -> float:
+def rmse(y: Numbers, dist: Numeric | Numbers) -> float:
     """Root mean squared error of the predictive mean, ``sqrt(mean_n (y_n - mean_n)^2)``; `dist` may be the means.
 
     Examples
@@ -38,7 +43,7 @@ def rmse(y: Numbers, dist: GaussianMixture | Numbers) -> float:
     >>> rmse([3.0, -3.0], [0.0, 0.0])
     3.0
     """
-    if not isinstance(dist, GaussianMixture):
+    if not isinstance(dist, GaussianMixture | WeightedMixture):
         # Only the distribution decides which shapes fit.
         mean = to_array(dist, "predicted means")[None]
         dist = GaussianMixture(mean, np.ones_like(mean))
@@ -46,7 +51,7 @@ def rmse(y: Numbers, dist: GaussianMixture | Numbers) -> float:
     return float(np.sqrt(np.mean(np.square(residual))))
 
 
-def crps(y: Numbers, dist: GaussianMixture) -> float:
+def crps(y: Numbers, dist: Numeric) -> float:
     """Mean continuous ranked probability score, exact for the mixture; in the units of y, smaller is better.
 
     Examples
@@ -57,18 +62,21 @@ def crps(y: Numbers, dist: GaussianMixture) -> float:
     return float(np.mean(dist.crps(_observations(y, dist))))
 
 
-def pit(y: Numbers, dist: GaussianMixture) -> NDArray[np.float64]:
+def pit(y: Numbers, dist: Numeric) -> NDArray[np.float64]:
     """Probability integral transform, [N] or [N, P]: the cdf at the observations, uniform if the distribution is right.
+
+    That of counts is randomised with fixed numbers, since the cdf of a discrete variable is never uniform.
 
     Examples
     --------
     >>> pit([0.0], GaussianMixture([[0.0]], [[1.0]]))
     array([0.5])
     """
-    return dist.cdf(_observations(y, dist))
+    observations = _observations(y, dist)
+    return dist.pit(observations, random_state=0) if isinstance(dist, CountMixture) else dist.cdf(observations)
 
 
-def coverage(y: Numbers, dist: GaussianMixture, level: float = 0.9) -> float:
+def coverage(y: Numbers, dist: Numeric, level: float = 0.9) -> float:
     """Share of the observations inside the central interval of probability `level`; ideally equal to it.
 
     Examples
@@ -79,7 +87,7 @@ def coverage(y: Numbers, dist: GaussianMixture, level: float = 0.9) -> float:
     return _share_inside(pit(y, dist), level)
 
 
-def scores(y: Numbers, dist: GaussianMixture) -> dict[str, float]:
+def scores(y: Numbers, dist: Numeric) -> dict[str, float]:
     """``nlpp``, ``rmse``, ``crps``, and ``coverage_50``, ``coverage_80``, ``coverage_90``, ``coverage_95``.
 
     Examples
@@ -92,7 +100,7 @@ def scores(y: Numbers, dist: GaussianMixture) -> dict[str, float]:
     return result | {f"coverage_{percent}": _share_inside(p, percent / 100) for percent in (50, 80, 90, 95)}
 
 
-def _observations(y: Numbers, dist: GaussianMixture) -> NDArray[np.float64]:
+def _observations(y: Numbers, dist: Numeric) -> NDArray[np.float64]:
     """Observations in the distribution's shape; unlike its methods, a score needs one per row."""
     if len(dist) == 0 or np.ndim(to_array(y, "y")) == 0:
         raise InputError(f"a score needs one observation for each row, and at least one; got {y!r} for {dist!r}")

@@ -17,11 +17,13 @@ from torch import Tensor
 from sodgp.errors import InputError
 from sodgp.predictive import density as mixtures
 from sodgp.predictive.outliers import Outliers
-from sodgp.system.validation import FloatArray, Numbers, refuse_entries, to_array, to_numpy, to_tensor
+from sodgp.system.running import cpu_threads, in_own_threads
+from sodgp.system.validation import FloatArray, Numbers, check_threads, refuse_entries, to_array, to_numpy, to_tensor
 
 CellFunction = Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]
 
 
+@in_own_threads
 class GaussianMixture:
     r"""Equally weighted mixture of T Gaussians for every row and output.
 
@@ -40,11 +42,15 @@ class GaussianMixture:
         Of the components.
     outlier_probability : float, default=0
         From 0 to below 1.
+    n_threads : int, "auto" or None, default=1
+        CPU threads of every method, as of `sodgp.DeepGPRegressor`, whose predictions have its number.
 
     Raises
     ------
     InputError
         If the shapes differ, or a number is not finite or out of range.
+    ConfigurationError
+        If `n_threads` is none of these.
 
     Examples
     --------
@@ -56,21 +62,30 @@ class GaussianMixture:
     (array([-11.3]), array([1.649]))
     """
 
-    def __init__(self, means: Numbers, variances: Numbers, *, outlier_probability: float = 0.0) -> None:
-        mu = to_tensor(means, "means")
-        var = to_tensor(variances, "variances", mu.device)
-        if mu.shape != var.shape or mu.ndim not in (2, 3) or mu.shape[0] == 0:
-            raise InputError(
-                "means and variances must have one shape, [T, N] or [T, N, P] with T >= 1 components; "
-                f"got {list(mu.shape)} and {list(var.shape)}"
-            )
-        refuse_entries(~torch.isfinite(mu), "means", "not finite", mu)
-        refuse_entries(~(torch.isfinite(var) & (var > 0)), "variances", "not finite and positive", var)
-        if not 0.0 <= outlier_probability < 1.0:
-            raise InputError(f"outlier_probability must be from 0 to below 1; got {outlier_probability!r}")
-        self._shape = tuple(mu.shape[1:])
-        self._mu, self._var = mu.flatten(1), var.flatten(1)
-        self._outliers = Outliers.of(self._mu, self._var, float(outlier_probability))
+    def __init__(
+        self,
+        means: Numbers,
+        variances: Numbers,
+        *,
+        outlier_probability: float = 0.0,
+        n_threads: int | str | None = 1,
+    ) -> None:
+        self.n_threads = check_threads(n_threads)
+        with cpu_threads(n_threads):
+            mu = to_tensor(means, "means")
+            var = to_tensor(variances, "variances", mu.device)
+            if mu.shape != var.shape or mu.ndim not in (2, 3) or mu.shape[0] == 0:
+                raise InputError(
+                    "means and variances must have one shape, [T, N] or [T, N, P] with T >= 1 components; "
+                    f"got {list(mu.shape)} and {list(var.shape)}"
+                )
+            refuse_entries(~torch.isfinite(mu), "means", "not finite", mu)
+            refuse_entries(~(torch.isfinite(var) & (var > 0)), "variances", "not finite and positive", var)
+            if not 0.0 <= outlier_probability < 1.0:
+                raise InputError(f"outlier_probability must be from 0 to below 1; got {outlier_probability!r}")
+            self._shape = tuple(mu.shape[1:])
+            self._mu, self._var = mu.flatten(1), var.flatten(1)
+            self._outliers = Outliers.of(self._mu, self._var, float(outlier_probability))
 
     @property
     def n_components(self) -> int:
@@ -104,7 +119,7 @@ class GaussianMixture:
             return values.reshape(len(values), *self._shape)[:, index].flatten(1)
 
         shape = (len(index), *self._shape[1:])
-        return _mixture(chosen(self._mu), chosen(self._var), shape, self._outliers.map(chosen))
+        return self._like(chosen(self._mu), chosen(self._var), shape, self._outliers.map(chosen))
 
     @classmethod
     def concatenate(cls, mixtures: Sequence[GaussianMixture]) -> GaussianMixture:
@@ -122,11 +137,12 @@ class GaussianMixture:
         for i, other in enumerate(mixtures):
             if (other.n_components, other._shape[1:]) != (first.n_components, first._shape[1:]):
                 raise InputError(f"mixture {i}, {other!r}, does not fit under {first!r}: components or outputs differ")
-        count = max(len(m._outliers.mu) for m in mixtures)
-        parts = [m._to(first._mu.device) for m in mixtures]
-        outliers = Outliers.joined([m._outliers.padded(count, m._mu, m._var) for m in parts], dim=1)
-        mu, var = torch.cat([m._mu for m in parts], dim=1), torch.cat([m._var for m in parts], dim=1)
-        return _mixture(mu, var, (sum(map(len, parts)), *first._shape[1:]), outliers)
+        with cpu_threads(first.n_threads):
+            count = max(len(m._outliers.mu) for m in mixtures)
+            parts = [m._to(first._mu.device) for m in mixtures]
+            outliers = Outliers.joined([m._outliers.padded(count, m._mu, m._var) for m in parts], dim=1)
+            mu, var = torch.cat([m._mu for m in parts], dim=1), torch.cat([m._var for m in parts], dim=1)
+            return first._like(mu, var, (sum(map(len, parts)), *first._shape[1:]), outliers)
 
     @classmethod
     def pool(cls, members: Sequence[GaussianMixture]) -> GaussianMixture:
@@ -147,11 +163,12 @@ class GaussianMixture:
             raise InputError(f"pooled mixtures must agree in components, rows and outputs; got {sorted(shapes)}")
         if not all(np.allclose(m.outlier_probability, members[0].outlier_probability) for m in members):
             raise InputError("pooled mixtures must agree in the probability of outliers")
-        parts = [m._to(members[0]._mu.device) for m in members]
-        outliers = Outliers.joined([m._outliers for m in parts])
-        outliers = outliers._replace(probability=outliers.probability / len(members))
-        mu, var = torch.cat([m._mu for m in parts]), torch.cat([m._var for m in parts])
-        return _mixture(mu, var, parts[0]._shape, outliers)
+        with cpu_threads(members[0].n_threads):
+            parts = [m._to(members[0]._mu.device) for m in members]
+            outliers = Outliers.joined([m._outliers for m in parts])
+            outliers = outliers._replace(probability=outliers.probability / len(members))
+            mu, var = torch.cat([m._mu for m in parts]), torch.cat([m._var for m in parts])
+            return parts[0]._like(mu, var, parts[0]._shape, outliers)
 
     def affine(self, scale: Numbers, shift: Numbers) -> GaussianMixture:
         """Mixture of ``scale * Y + shift``: the same distribution in other units.
@@ -175,7 +192,7 @@ class GaussianMixture:
             refuse_entries(~torch.isfinite(values), name, "not finite", values)
         refuse_entries(a == 0, "scale", "zero", a)
         a, b = (v.reshape(-1).expand(self.n_outputs).repeat(len(self)) for v in (a, b))
-        return _mixture(a * self._mu + b, a.square() * self._var, self._shape, self._outliers.affine(a, b))
+        return self._like(a * self._mu + b, a.square() * self._var, self._shape, self._outliers.affine(a, b))
 
     def around_mean(self, factor: float) -> GaussianMixture:
         """Mixture of ``m + factor * (Y - m)``, m the mean of the row: `factor` > 0 scales the standard deviation.
@@ -193,11 +210,11 @@ class GaussianMixture:
             return self
         shift = (1.0 - factor) * self._outliers.mean_with(self._mu)
         mu, var = factor * self._mu + shift, factor**2 * self._var
-        return _mixture(mu, var, self._shape, self._outliers.affine(factor, shift))
+        return self._like(mu, var, self._shape, self._outliers.affine(factor, shift))
 
     def _to(self, device: torch.device) -> GaussianMixture:
         outliers = self._outliers.map(lambda values: values.to(device))
-        return _mixture(self._mu.to(device), self._var.to(device), self._shape, outliers)
+        return self._like(self._mu.to(device), self._var.to(device), self._shape, outliers)
 
     @property
     def mean(self) -> FloatArray:
@@ -346,7 +363,7 @@ class GaussianMixture:
         column = values.shape in [(len(self),), (len(self), 1)]  # the same thing where there is one output
         if values.shape != self._shape and not (self.n_outputs == 1 and column):
             raise InputError(f"y must have the distribution's shape, {list(self._shape)}; got {list(values.shape)}")
-        refuse_entries(torch.from_numpy(np.isnan(values)), "y", "missing (NaN)", values)
+        refuse_entries(np.isnan(values), "y", "missing (NaN)", values)
         return values.reshape(self._shape)
 
     def _over_cells(self, function: CellFunction, y: Numbers) -> FloatArray:
@@ -366,11 +383,11 @@ class GaussianMixture:
     def _result(self, values: mixtures.Cells) -> FloatArray:
         return to_numpy(values.reshape(self._shape))
 
-
-def _mixture(
-    mu: mixtures.Components, var: mixtures.Components, shape: tuple[int, ...], outliers: Outliers
-) -> GaussianMixture:
-    """A mixture with results of this shape and these outliers."""
-    mixture = GaussianMixture(mu.reshape(len(mu), *shape), var.reshape(len(var), *shape))
-    mixture._outliers = outliers
-    return mixture
+    def _like(
+        self, mu: mixtures.Components, var: mixtures.Components, shape: tuple[int, ...], outliers: Outliers
+    ) -> GaussianMixture:
+        """A mixture with results of this shape, these outliers, and as many threads as this one."""
+        parts = (values.reshape(len(values), *shape) for values in (mu, var))
+        mixture = GaussianMixture(*parts, n_threads=self.n_threads)
+        mixture._outliers = outliers
+        return mixture

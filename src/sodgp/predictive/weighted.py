@@ -10,7 +10,6 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from scipy.special import logsumexp
 
@@ -53,7 +52,7 @@ class WeightedMixture(ABC):
         if is_vector and centre.shape[2] != 1:
             raise InputError(f"results of {centre.shape[2]} outputs are no vectors")
         for name, values in (("log_weights", log_weights), ("components", centre)):
-            refuse_entries(torch.from_numpy(~np.isfinite(values)), name, "not finite", values)
+            refuse_entries(~np.isfinite(values), name, "not finite", values)
         self._log_w = log_weights - logsumexp(log_weights)
         self._centre, self._further, self._is_vector = centre, further, is_vector
 
@@ -188,7 +187,7 @@ class WeightedMixture(ABC):
         is_column = values.shape in [(len(self),), (len(self), 1)]
         if values.shape != shape and not (self.n_outputs == 1 and is_column):
             raise InputError(f"y must have the distribution's shape, {list(shape)}; got {list(values.shape)}")
-        refuse_entries(torch.from_numpy(np.isnan(values)), "y", "missing (NaN)", values)
+        refuse_entries(np.isnan(values), "y", "missing (NaN)", values)
         return values.reshape(shape)
 
     @classmethod
@@ -275,5 +274,5 @@ def per_component(values: Numbers, name: str, count: int, outputs: int) -> Float
     array = np.atleast_1d(to_array(values, name))
     if array.shape not in ((1,), (outputs,)):
         raise InputError(f"{name} must be one number or {outputs}, one for each output; got {list(array.shape)}")
-    refuse_entries(torch.from_numpy(~(np.isfinite(array) & (array > 0))), name, "not positive", array)
+    refuse_entries(~(np.isfinite(array) & (array > 0)), name, "not positive", array)
     return np.broadcast_to(array, (count, outputs))

@@ -16,19 +16,30 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from sodgp.errors import ConfigurationError, InputError
-from sodgp.estimator.describe import describe, target_names
-from sodgp.estimator.options.fields import checked_jobs, method_of
+from sodgp.estimator.columns import EncodedRows
+from sodgp.estimator.describe import describe, input_names, target_names
+from sodgp.estimator.options.fields import checked_callbacks, checked_jobs, method_of
 from sodgp.estimator.options.nested import copy_of
 from sodgp.estimator.regressor import DeepGPRegressor
 from sodgp.evaluation.scores import Evaluation, Score, evaluate, joined, observed
 from sodgp.likelihoods.known_noise import KnownNoise
 from sodgp.report.findings import Finding, find
-from sodgp.report.measures import Column, Importance, columns_of, importance_of, outside_training, shared_rows, take
+from sodgp.report.measures import (
+    Column,
+    Importance,
+    columns_of,
+    importance_of,
+    outside_training,
+    shared_rows,
+    table_rows,
+    take,
+)
 from sodgp.system.files import write_text_whole
 from sodgp.system.jobs import in_jobs, job_count
 from sodgp.system.progress import Ended, ProgressBar
 from sodgp.system.running import only_whole
 from sodgp.system.validation import FloatArray
+from sodgp.tables.frames import Cells
 from sodgp.training.callbacks import EarlyStopping
 from sodgp.training.history import Callback
 
@@ -43,7 +54,7 @@ class Report:
     ----------
     model, evaluation, importance, title, model_name, data_name, date
     X : ndarray of shape [N, D]
-        Evaluated rows, in the model's order of columns.
+        Evaluated rows, in the model's order of columns; of a table the numbers that it became.
     outside : ndarray of shape [N]
         Whether a row lies outside the training data.
     random_state : int, of the bootstrap
@@ -51,6 +62,8 @@ class Report:
         Rows of the model's subset among the evaluated ones, and rows of the subset.
     fold_steps : tuple of int
         Training steps of every fold; empty for held-out rows.
+    cells : tuple of Cells
+        The inputs of a table as they came.
 
     Examples
     --------
@@ -72,6 +85,7 @@ class Report:
     random_state: int
     overlap: tuple[int, int] = (0, 0)
     fold_steps: tuple[int, ...] = ()
+    cells: tuple[Cells, ...] = ()
     date: str = field(default_factory=lambda: datetime.date.today().isoformat())
 
     @property
@@ -88,7 +102,7 @@ class Report:
     @cached_property
     def columns(self) -> list[Column]:
         """Inputs and targets of the evaluated rows."""
-        return columns_of(self.model, self.X, self.evaluation)
+        return columns_of(self.model, self.X, self.evaluation, self.cells)
 
     @cached_property
     def about(self) -> dict[str, Any]:
@@ -144,11 +158,16 @@ def held_out(
     (20, 0)
     """
     _refuse_others(model)
+    X, cells = table_rows(model, X)
     found = evaluate(model, X, y, targets=targets)
-    rows = np.asarray(X, dtype=np.float64)
+    rows = _numbers(X)
     importance, outside = importance_of(model, X, found.y, random_state), outside_training(model, rows)
     head = (title or _title(found), model_name, data_name, random_state)
-    return Report(model, rows, found, importance, outside, *head, overlap=shared_rows(model, rows))
+    return Report(model, rows, found, importance, outside, *head, overlap=shared_rows(model, rows), cells=cells)
+
+
+def _numbers(X: Any) -> FloatArray:
+    return X.values if isinstance(X, EncodedRows) else np.asarray(X, dtype=np.float64)
 
 
 def cross_validated(
@@ -206,7 +225,8 @@ def cross_validated(
             " on rows held out."
         )
     truth = observed(model, X, y, by_name=targets is None)
-    rows = np.asarray(X, dtype=np.float64)
+    given, cells = table_rows(model, X)
+    rows = _numbers(given)
     if isinstance(cv, bool) or not isinstance(cv, int | np.integer) or not 2 <= cv <= len(rows) // 2:
         raise ConfigurationError(f"cv must be an integer from 2 to half of the {len(rows)} rows, not {cv!r}.")
     order = np.random.default_rng(random_state).permutation(len(rows))
@@ -231,7 +251,7 @@ def cross_validated(
         steps.append(fold.steps)
         parts.append(fold.evaluation)
         outside[test] = fold.outside
-        importances.append(fold.importance)
+        importances.append(_aligned(fold, input_names(model)))
         if begin is not None and jobs > 1:
             begin(f"fold {number} of {cv}")(
                 Ended(fold.steps * model.n_members_, fold.steps, fold.bound, fold.seconds / jobs)
@@ -241,7 +261,7 @@ def cross_validated(
     pooled = Importance(np.average(means, axis=0, weights=weights), np.std(means, axis=0))
     found = joined(parts, order)
     head = (title or _title(found), model_name, data_name, random_state)
-    return Report(model, rows, found, pooled, outside, *head, fold_steps=tuple(steps))
+    return Report(model, rows, found, pooled, outside, *head, fold_steps=tuple(steps), cells=cells)
 
 
 class _Fold(NamedTuple):
@@ -251,6 +271,20 @@ class _Fold(NamedTuple):
     evaluation: Evaluation
     outside: NDArray[np.bool_]
     importance: Importance
+    inputs: list[str]
+
+
+def _aligned(fold: _Fold, inputs: list[str]) -> Importance:
+    """The importance of these inputs: a column that a fold has left out, such as a constant one, has none."""
+    if fold.inputs == inputs:
+        return fold.importance
+    places = {name: place for place, name in enumerate(fold.inputs)}
+    nothing = np.zeros(fold.importance.mean.shape[1])
+    mean, std = (
+        np.stack([values[places[name]] if name in places else nothing for name in inputs])
+        for values in (fold.importance.mean, fold.importance.std)
+    )
+    return Importance(mean, std)
 
 
 def _like(model: DeepGPRegressor, callbacks: Sequence[Callback]) -> DeepGPRegressor:
@@ -259,7 +293,7 @@ def _like(model: DeepGPRegressor, callbacks: Sequence[Callback]) -> DeepGPRegres
     left_open = [name for name, value in asked.get_params().items() if value is None]
     decided = {name: value for name, value in model.inference_.get_params().items() if name in left_open}
     # Only callbacks that decide when training ends. Checkpoint and warm start are about other rows.
-    ending = [copy.deepcopy(c) for c in model.callbacks or () if isinstance(c, EarlyStopping)]
+    ending = [copy.deepcopy(c) for c in checked_callbacks(model.callbacks) if isinstance(c, EarlyStopping)]
     options: dict[str, Any] = {"callbacks": [*ending, *callbacks], "n_members": model.n_members_}
     member = copy_of(model, checkpoint=None, warm_start=False, **options)
     return member.set_params(inference=asked.set_params(**decided))
@@ -269,14 +303,16 @@ def _fold(member: DeepGPRegressor, train: _Part, test: _Part, targets: Sequence[
     """A fit to the rows of one part, judged by those of the other."""
     with only_whole([member]):
         member.fit(*train)
-    X, y = test
+    X, _ = table_rows(member, test[0])
+    y = test[1]
     return _Fold(
         steps=int(member.n_iter_),
         bound=member.history_.bound[-1],
         seconds=member.history_.seconds[-1],
         evaluation=evaluate(member, X, y, targets=targets),
-        outside=outside_training(member, np.asarray(X, dtype=np.float64)),
+        outside=outside_training(member, _numbers(X)),
         importance=importance_of(member, X, y, random_state),
+        inputs=input_names(member),
     )
 
 
@@ -287,5 +323,6 @@ def _title(found: Evaluation) -> str:
 def _refuse_others(model: BaseEstimator) -> None:
     if not isinstance(model, DeepGPRegressor):
         raise InputError(
-            f"a report is about one DeepGPRegressor, not a {type(model).__name__}; take a member or a step."
+            f"a report is about one DeepGPRegressor, not a {type(model).__name__}; take a member or a step, and for"
+            " classes sodgp.evaluation and the pictures plot_reliability and plot_confusion."
         )

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from sodgp import plots
 from sodgp.errors import InputError
+from sodgp.estimator.describe import input_groups, n_inputs, numbers_first
 from sodgp.plots.style import GREY, MANY, POINT, plain, tidy
 
 if TYPE_CHECKING:
@@ -91,7 +92,7 @@ def of_model(report: Report) -> dict[str, list[Picture]]:
         caption = "Training: the bound or the objective, and the terms that add up to it. It should rise and flatten."
         found["training"].append(_picture("history", caption, partial(plots.plot_history, model)))
     found["layers"] = [_hidden(report, layer) for layer in range(1, layers)]
-    if model.n_features_in_ == 1 and model.model_.n_outputs == 1:
+    if n_inputs(model) == 1 and model.model_.n_outputs == 1:
         caption = "The fit: bands of y (with noise) and of f (the function)."
         found["fit"].append(_picture("fit", caption, partial(_fit, report)))
     return found
@@ -99,7 +100,7 @@ def of_model(report: Report) -> dict[str, list[Picture]]:
 
 def _hidden(report: Report, layer: int) -> Picture:
     model = report.model
-    if model.n_features_in_ == 1:
+    if n_inputs(model) == 1:
         caption = f"Hidden layer {layer} over the input: draws of its first output. Steep: room for change."
         draw = partial(plots.plot_hidden, model, _line(report), layer)
     else:
@@ -113,9 +114,12 @@ def _hidden(report: Report, layer: int) -> Picture:
 
 def _two_inputs(report: Report) -> tuple[int, int]:
     """The two most important inputs that vary among the evaluated rows."""
-    strength = np.where(np.ptp(report.X, axis=0) > 0, report.importance.mean[:, 0], -np.inf)
-    first, second = np.argsort(-strength, kind="stable")[:2]
-    return int(first), int(second)
+    groups = input_groups(report.model)
+    strength = np.where(np.ptp(report.X, axis=0) > 0, report.importance.mean[groups, 0], -np.inf)
+    order = numbers_first(report.model, strength)
+    # Of one column after the other: levels of one category alone would say little.
+    second = next((each for each in order[1:] if groups[each] != groups[order[0]]), order[1])
+    return int(order[0]), int(second)
 
 
 def _line(report: Report) -> NDArray[np.float64]:

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.stats import binomtest
 
+from sodgp.estimator.describe import feature_names
+
 if TYPE_CHECKING:
     from sodgp.report.content import Report
 
@@ -212,7 +214,8 @@ def _rows_of(count: int) -> str:
 
 def _inputs(report: Report) -> Iterator[Finding]:
     scaler, count = report.model.fitted_.x_seen, len(report.evaluation)
-    constant = [name for name, variance in zip(report.about["inputs"], scaler.var_, strict=True) if variance == 0]
+    names = feature_names(report.model)
+    constant = [name for name, variance in zip(names, scaler.var_, strict=True) if variance == 0]
     if constant:
         yield Finding(
             "warn",

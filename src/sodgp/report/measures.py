@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sodgp.estimator.describe import feature_names, models_of
+from sodgp.estimator.columns import EncodedRows, rows_of
+from sodgp.estimator.describe import feature_names, input_groups, models_of
 from sodgp.estimator.regressor import DeepGPRegressor
 from sodgp.evaluation.scores import Evaluation
 from sodgp.plots.inputs import subset_inputs
 from sodgp.system.validation import FloatArray
+from sodgp.tables.frames import DATE, TEXT, Cells, date_text
 
 _REPEATS = 3
+# The numbers of a column that has none.
+_NOTHING = (np.nan, np.nan, np.nan, np.nan, np.nan)
 # Rows that a permutation importance predicts at most.
 _IMPORTANCE_ROWS = 20_000
 
@@ -24,7 +30,8 @@ class Column:
     """One column of the evaluated rows; its `role` is ``"input"`` or ``"target"``.
 
     `distinct` counts different values, `whole` says whether all are whole numbers, and `shift` is the mean minus that
-    of the training rows, in their standard deviations.
+    of the training rows, in their standard deviations (of a category for the level that moved most). `shown` are
+    smallest, middle and largest cell as text, where these are no numbers: of a category only its most frequent level.
     """
 
     name: str
@@ -37,6 +44,7 @@ class Column:
     distinct: int
     whole: bool
     shift: float
+    shown: tuple[str, str, str] | None = None
 
 
 @dataclass(frozen=True)
@@ -58,36 +66,79 @@ def outside_training(model: DeepGPRegressor, X: FloatArray) -> NDArray[np.bool_]
     return np.asarray(((anchors.min(0) - margin > X) | (anchors.max(0) + margin < X)).any(1))
 
 
-def columns_of(model: DeepGPRegressor, rows: FloatArray, found: Evaluation) -> list[Column]:
-    """Inputs and targets of the evaluated rows."""
-    columns = []
+def columns_of(
+    model: DeepGPRegressor, rows: FloatArray, found: Evaluation, cells: Sequence[Cells] = ()
+) -> list[Column]:
+    """Inputs and targets of the evaluated rows; `cells` are those of a table."""
     x, y = model.fitted_.x_seen, model.fitted_.y_seen
-    groups = (("input", feature_names(model), rows, x), ("target", found.targets, found.y, y))
-    for role, names, values, scaler in groups:
-        for index, name in enumerate(names):
-            v = values[:, index]
-            shift = float((v.mean() - scaler.mean_[index]) / scaler.scale_[index])
-            numbers = (float(v.min()), float(np.median(v)), float(v.max()), float(v.mean()), float(v.std()))
-            whole = bool((v == np.round(v)).all())
-            columns.append(Column(name, role, *numbers, distinct=len(np.unique(v)), whole=whole, shift=shift))
-    return columns
+    shifts = (rows.mean(0) - x.mean_) / x.scale_
+    targets = zip(found.targets, found.y.T, (found.y.mean(0) - y.mean_) / y.scale_, strict=True)
+    of_targets = [_column(name, "target", values, float(shift)) for name, values, shift in targets]
+    if model.fitted_.columns.encoder is None:
+        inputs = zip(feature_names(model), rows.T, shifts, strict=True)
+        return [*(_column(name, "input", values, float(shift)) for name, values, shift in inputs), *of_targets]
+    groups, columns = input_groups(model), []
+    for number, each in enumerate(cells):
+        place = np.flatnonzero(groups == number)
+        moved = float(shifts[place[np.argmax(np.abs(shifts[place]))]])
+        if each.kind == TEXT:
+            columns.append(_of_texts(each, moved))
+        else:
+            known = each.values[~each.missing]
+            column = _column(each.name, "input", known if len(known) else np.zeros(1), float(shifts[place[0]]))
+            ends = date_text(column.low), date_text(column.median), date_text(column.high)
+            columns.append(replace(column, shown=ends, mean=np.nan, std=np.nan) if each.kind == DATE else column)
+    return [*columns, *of_targets]
+
+
+def _column(name: str, role: str, v: FloatArray, shift: float) -> Column:
+    numbers = (float(v.min()), float(np.median(v)), float(v.max()), float(v.mean()), float(v.std()))
+    whole = bool((v == np.round(v)).all())
+    return Column(name, role, *numbers, distinct=len(np.unique(v)), whole=whole, shift=shift)
+
+
+def _of_texts(cells: Cells, shift: float) -> Column:
+    often = Counter(text for text in cells.texts() if text is not None)
+    (most, _), *_ = often.most_common(1) or [("", 0)]
+    return Column(cells.name, "input", *_NOTHING, distinct=len(often), whole=False, shift=shift, shown=("", most, ""))
+
+
+def table_rows(model: DeepGPRegressor, X: Any) -> tuple[Any, tuple[Cells, ...]]:
+    """Rows that predictions take, of a table once encoded; and its cells."""
+    encoder = model.fitted_.columns.encoder
+    if encoder is None:
+        return X, ()
+    return EncodedRows(rows_of(model, X)), tuple(encoder.cells(X))
 
 
 def importance_of(model: DeepGPRegressor, X: Any, y: FloatArray, random_state: int) -> Importance:
     """By shuffling one column at a time (scikit-learn's permutation importance)."""
     from sklearn.inspection import permutation_importance
 
-    budget = _IMPORTANCE_ROWS // (_REPEATS * model.n_features_in_)
+    groups = input_groups(model)
+    places = [np.flatnonzero(groups == group) for group in range(groups.max() + 1)]
+    budget = _IMPORTANCE_ROWS // (_REPEATS * len(places))
     count = min(len(y), int(np.clip(budget, 50, 400)))
     chosen = np.sort(np.random.default_rng(random_state).permutation(len(y))[:count])
     keys = [str(index) for index in range(y.shape[1])]
 
-    def errors(estimator: DeepGPRegressor, X_part: Any, y_part: FloatArray) -> dict[str, float]:
-        residual = estimator.predict(X_part).reshape(y_part.shape) - y_part
+    rows = rows_of(model, take(X, chosen))
+
+    # scikit-learn shuffles the numbers of the rows, one column of them for each column of the data.
+    def errors(estimator: DeepGPRegressor, order: NDArray[np.int64], y_part: FloatArray) -> dict[str, float]:
+        shuffled = np.empty_like(rows)
+        for column, place in enumerate(places):
+            shuffled[:, place] = rows[np.ix_(order[:, column], place)]
+        residual = estimator.predict(EncodedRows(shuffled)).reshape(y_part.shape) - y_part
         return dict(zip(keys, -np.sqrt(np.mean(residual**2, axis=0)), strict=True))
 
     found = permutation_importance(
-        model, take(X, chosen), y[chosen], scoring=errors, n_repeats=_REPEATS, random_state=random_state
+        model,
+        np.tile(np.arange(count)[:, None], len(places)),
+        y[chosen],
+        scoring=errors,
+        n_repeats=_REPEATS,
+        random_state=random_state,
     )
     moments = ("importances_mean", "importances_std")
     return Importance(*(np.stack([found[key][moment] for key in keys], axis=1) for moment in moments))
@@ -108,4 +159,8 @@ def shared_rows(model: DeepGPRegressor, rows: FloatArray) -> tuple[int, int]:
 
 def take(X: Any, rows: NDArray[np.int64]) -> Any:
     """Rows of an array or a data frame, by number."""
-    return X.iloc[rows] if hasattr(X, "iloc") else np.asarray(X)[rows]
+    if hasattr(X, "iloc"):
+        return X.iloc[rows]
+    if hasattr(X, "column_names"):  # an Arrow table
+        return X.take(rows)
+    return X[rows] if isinstance(X, EncodedRows) or hasattr(X, "columns") else np.asarray(X)[rows]

@@ -12,6 +12,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from sodgp.estimator.options.fields import OBJECTS
 from sodgp.evaluation.format import LABELS, counted, interval, number
 from sodgp.report.figures import Picture, of_model, of_target
+from sodgp.tables.frames import NUMBER
 
 if TYPE_CHECKING:
     from sodgp.report.content import Report
@@ -68,6 +69,7 @@ def page(report: Report) -> str:
         shown=[_target(report, target) for target in range(min(_MOST_TARGETS, len(targets)))],
         scores=_scores(report),
         data=_data(report),
+        table=_table(report),
         model=_model(report),
         objective=_objective(report),
         pictures=of_model(report),
@@ -116,9 +118,21 @@ def _worst(report: Report, target: int) -> _Table:
             _plain(part[row, target], spread) for part in (found.y, found.mean, found.low, found.high)
         )
         z, where = f"{found.z[row, target]:+.1f}", "extrapolated" if report.outside[row] else ""
-        values = (_of_column(report.X[row, i], report.columns[i]) for i in order)
+        values = (_cell(report, row, i) for i in order)
         rows.append([f"{row + 1:,}", y, mean, f"{low} to {high}", z, where, *values])
     return _Table([*header, *(_short(inputs[i]) for i in order)], rows, left_out=len(inputs) - len(order))
+
+
+def _cell(report: Report, row: int, column: int) -> str:
+    """The cell of an input, as it came."""
+    if not report.cells:
+        return _of_column(report.X[row, column], report.columns[column])
+    cells = report.cells[column]
+    if cells.missing[row]:
+        return "missing"
+    if cells.kind != NUMBER:
+        return _short(str(cells.texts()[row]), 20)
+    return _of_column(float(cells.values[row]), report.columns[column])
 
 
 def _data(report: Report) -> _Table:
@@ -128,11 +142,18 @@ def _data(report: Report) -> _Table:
         columns = [*columns[: max(1, _MOST_COLUMNS - len(targets))], *targets]
     rows = []
     for c in columns:
-        low, median, high = (_of_column(value, c) for value in (c.low, c.median, c.high))
-        mean, std = (_plain(value, c.std) for value in (c.mean, c.std))
+        low, median, high = c.shown or (_of_column(value, c) for value in (c.low, c.median, c.high))
+        mean, std = (_plain(value, c.std) if np.isfinite(value) else "" for value in (c.mean, c.std))
         rows.append([c.name, c.role, low, median, mean, high, std, f"{c.distinct:,}", f"{c.shift:+.2f}"])
     header = ["column", "role", "min", "median", "mean", "max", "std", "distinct", "shift"]
     return _Table(header, rows, {0: _NAMES, 1: _TEXT}, left_out=len(report.columns) - len(columns))
+
+
+def _table(report: Report) -> _Table:
+    """What became of every column of a table; no rows where the model was fitted to numbers."""
+    found = list(report.about["columns"].items())
+    shown = found[:_MOST_COLUMNS]
+    return _Table(["column", "what became of it"], shown, {0: _NAMES, 1: _REMARK}, left_out=len(found) - len(shown))
 
 
 def _objective(report: Report) -> str:

@@ -9,22 +9,28 @@ import numpy as np
 import torch
 from gpytorch.kernels import Kernel
 from jaxtyping import Float, Int64
+from numpy.typing import NDArray
 from sklearn.cluster import KMeans as SklearnKMeans
-from sklearn.cluster import MiniBatchKMeans
+from sklearn.cluster import MiniBatchKMeans, kmeans_plusplus
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.metrics import pairwise_distances_argmin_min
 from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 from torch import Generator, Tensor
 
 from sodgp.selectors.base import Chosen, Rows, RowSelector, all_rows, check_at_least, row_chunks, take_distinct
+
+# Rows in all batches together: with more the centres hardly move.
+_ROWS_SEEN = 1_000_000
 
 
 @dataclass(frozen=True)
 class KMeans(RowSelector):
     """The data rows nearest to the centres of a k-means clustering of the inputs (the paper's choice).
 
-    Cost: O(I N M D) time for I iterations and O(N D + M D) memory; above ``minibatch_above`` rows the iterations see
-    batches of ``batch_size`` rows and the time is about that of ``max_epochs`` passes at most. The kernel is not used:
-    every (standardised) column counts the same.
+    Cost: O(I N M D) time for I iterations and O(N D + M D) memory. Above ``minibatch_above`` rows the centres see
+    ``max_epochs`` times the rows, but at most a million of them, in random batches of ``batch_size``, and only the
+    search for the nearest rows sees all: O(N M D) time, and N bytes beside the rows. The kernel is not used: every
+    (standardised) column counts the same.
 
     References: S. Lloyd (1982), Least squares quantization in PCM; D. Arthur and S. Vassilvitskii (2007), k-means++:
     the advantages of careful seeding; D. Sculley (2010), Web-scale k-means clustering.
@@ -34,11 +40,11 @@ class KMeans(RowSelector):
     minibatch_above : int
         Number of rows above which the mini-batch algorithm is used.
     n_init : int
-        Starts of which the best is kept (of the initial centres only, in the mini-batch algorithm).
+        Starts of which the best is kept (of the initial centres only, in random batches).
     batch_size : int
-        Rows per mini-batch.
+        Rows of a random batch.
     max_epochs : int
-        Passes over the data at most in the mini-batch algorithm, which usually stops earlier.
+        How many times as many rows as there are the batches have at most.
 
     Examples
     --------
@@ -57,6 +63,8 @@ class KMeans(RowSelector):
 
     def pick(self, X: Rows, size: int, kernel: Kernel | None, generator: Generator) -> Chosen:
         """The choice of `select`: one row per centre, ascending."""
+        if X.shape[0] > self.minibatch_above:
+            return nearest_values(X, self.centres(X, size, generator)).sort().values
         distinct = distinct_rows(X)
         if distinct.numel() <= size:
             return take_distinct(X, all_rows(X), size).sort().values
@@ -65,23 +73,48 @@ class KMeans(RowSelector):
 
     def centres(self, X: Rows, size: int, generator: Generator) -> Float[Tensor, "M D"]:
         """Centres of the clusters, not more of them than distinct rows."""
-        options = {
-            "n_clusters": size,
-            "n_init": self.n_init,
-            "random_state": int(torch.randint(2**31 - 1, (1,), generator=generator)),
-        }
-        if X.shape[0] > self.minibatch_above:
-            clustering = MiniBatchKMeans(
-                batch_size=self.batch_size, max_iter=self.max_epochs, compute_labels=False, **options
-            )
-        else:
-            clustering = SklearnKMeans(**options)
         # One OpenMP thread: scikit-learn adds the threads' partial sums in the order in which they finish, so that with
         # more threads the same seed can give other bits.
         with warnings.catch_warnings(), threadpool_limits(limits=1, user_api="openmp"):
             warnings.simplefilter("ignore", ConvergenceWarning)
-            clustering.fit(X.detach().cpu().numpy())
-        return torch.from_numpy(clustering.cluster_centers_).to(X)
+            if X.shape[0] > self.minibatch_above:
+                found = self._centres_of_batches(X, size, generator)
+            else:
+                seed = int(torch.randint(2**31 - 1, (1,), generator=generator))
+                clustering = SklearnKMeans(n_clusters=size, n_init=self.n_init, random_state=seed)
+                found = clustering.fit(X.detach().cpu().numpy()).cluster_centers_
+        return torch.from_numpy(found).to(X)
+
+    def _centres_of_batches(self, X: Rows, size: int, generator: Generator) -> NDArray[np.float64]:
+        """Centres that are moved by random batches, which cost the same for any number of rows.
+
+        scikit-learn draws each of its own batches with a pass over all rows.
+        """
+        n_rows = X.shape[0]
+
+        def batch(rows: int) -> NDArray[np.float64]:
+            chosen = torch.randint(n_rows, (rows,), generator=generator).to(X.device)
+            values: NDArray[np.float64] = X[chosen].detach().double().cpu().numpy()
+            return values
+
+        first, batch_rows = batch(3 * max(self.batch_size, size)), max(self.batch_size, size)
+        seeds = torch.randint(2**31 - 1, (self.n_init + 1,), generator=generator).tolist()
+        starts = [kmeans_plusplus(first, size, random_state=seed)[0] for seed in seeds[1:]]
+        clustering = MiniBatchKMeans(
+            n_clusters=size,
+            init=min(
+                starts, key=lambda start: pairwise_distances_argmin_min(first, start, metric="sqeuclidean")[1].sum()
+            ),
+            n_init=1,
+            batch_size=batch_rows,
+            random_state=seeds[0],
+            compute_labels=False,
+        )
+        seen = min(self.max_epochs * n_rows, _ROWS_SEEN)
+        for _ in range(max(1, round(seen / batch_rows))):
+            clustering.partial_fit(batch(batch_rows))
+        centres: NDArray[np.float64] = clustering.cluster_centers_
+        return centres
 
 
 def distinct_rows(X: Rows) -> Int64[Tensor, " U"]:
@@ -119,6 +152,46 @@ def nearest_rows(X: Rows, centres: Float[Tensor, "M D"]) -> Chosen:
         free[rows[rows >= 0]] = False
         waiting = (rows < 0).nonzero().ravel()
     return rows
+
+
+def nearest_values(X: Rows, centres: Float[Tensor, "M D"]) -> Chosen:
+    """Assign to each of M centres its own row of N >= M, nearest pairs first, with another value than all others.
+
+    The same as `nearest_rows` among `distinct_rows`, without sorting the rows: rows are compared, by hashes, only with
+    those that were taken. Where there are fewer values than centres, the first rows that are left repeat some.
+    """
+    N, M = X.shape[0], centres.shape[0]
+    rows = torch.full((M,), -1, dtype=torch.int64, device=X.device)
+    free = torch.ones(N, dtype=torch.bool, device=X.device)
+    waiting = torch.arange(M, device=X.device)
+    taken: set[int] = set()
+    while waiting.numel() and bool(free.any()):
+        distance, nearest = _nearest_free(X, centres[waiting], free)
+        hashes = _hashes(X[nearest]).tolist()
+        for position in distance.argsort(stable=True).tolist():
+            if bool(free[nearest[position]]) and hashes[position] not in taken:
+                taken.add(hashes[position])
+                rows[waiting[position]] = nearest[position]
+        waiting = (rows < 0).nonzero().ravel()
+        if waiting.numel():
+            seen = torch.tensor(sorted(taken), device=X.device)
+            for some in row_chunks(N, X.shape[1]):
+                free[some] &= ~torch.isin(_hashes(X[some]), seen)
+    if waiting.numel():
+        left = torch.ones(N, dtype=torch.bool, device=X.device)
+        left[rows[rows >= 0]] = False
+        rows[waiting] = left.nonzero().ravel()[: waiting.numel()]
+    return rows
+
+
+def _hashes(X: Rows) -> Int64[Tensor, " N"]:
+    """A number of 64 bits for every row, equal for equal values."""
+    generator = torch.Generator().manual_seed(0x5EED)
+    factors = torch.randint(-(2**62), 2**62, (X.shape[1],), generator=generator).to(X.device) | 1
+    bits = (X.detach() + 0.0).double().contiguous().view(torch.int64)  # + 0.0 makes -0.0 and 0.0 the same bits
+    # Products of integers wrap around; the upper bits, which depend on all others, are mixed into the lower ones.
+    mixed = (bits ^ (bits >> 32)) * factors
+    return ((mixed ^ (mixed >> 29)) * factors).sum(1)
 
 
 def _nearest_free(X: Rows, centres: Float[Tensor, "M D"], free: Tensor) -> tuple[Float[Tensor, " M"], Chosen]:

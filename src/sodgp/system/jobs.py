@@ -21,8 +21,12 @@ def job_count(n_jobs: int | None) -> int:
     return int(joblib.effective_n_jobs(n_jobs))
 
 
-def in_jobs(work: Callable[..., R], tasks: Iterable[tuple[Any, ...]], n_jobs: int | None) -> Iterator[R]:
+def in_jobs(
+    work: Callable[..., R], tasks: Iterable[tuple[Any, ...]], n_jobs: int | None, did: str = "trained a model"
+) -> Iterator[R]:
     """The results of ``work(*task)``, in order; with one job each is computed in this process when it is asked for.
+
+    Tasks are asked for as they are needed, two for each process ahead. What a process `did` is for the error.
 
     Warnings of other processes are given again in this one.
 
@@ -45,7 +49,7 @@ def in_jobs(work: Callable[..., R], tasks: Iterable[tuple[Any, ...]], n_jobs: in
             yield result
     except BrokenProcessPool as error:
         raise WorkerError(
-            "a process that trained a model died before it was done. The usual reason is that memory ran out, as each"
+            f"a process that {did} died before it was done. The usual reason is that memory ran out, as each"
             " process needs its own; use a smaller n_jobs."
         ) from error
     except (pickle.PicklingError, AttributeError, TypeError) as error:

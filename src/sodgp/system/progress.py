@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from multiprocessing import current_process
 from typing import Protocol, TextIO
 
+from sodgp.errors import printable
+
 
 class Progressing(Protocol):
     """The part of a `sodgp.training.history.TrainingState` that is shown."""
@@ -55,7 +57,7 @@ _STEPS_BETWEEN_CALLS = 50
 
 def say(message: object) -> None:
     """One line on stderr."""
-    print(message, file=sys.stderr, flush=True)
+    print(printable(str(message)), file=sys.stderr, flush=True)
 
 
 def show_warning(

@@ -6,17 +6,19 @@ one.
 
 from __future__ import annotations
 
+import functools
+import inspect
 import os
 import signal
 import threading
 import time
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
-from typing import Protocol
+from typing import Any, Protocol, TypeVar
 
 import joblib
 import torch
@@ -24,6 +26,7 @@ import torch
 from sodgp.errors import NumericalWarning
 
 _STAT = Path("/proc/stat")
+C = TypeVar("C", bound=type)
 
 
 @contextmanager
@@ -101,6 +104,44 @@ def cpu_threads(count: int | str | None) -> Iterator[None]:
             back = _THREADS.outside if is_over else before
             if back != torch.get_num_threads():
                 torch.set_num_threads(back)
+
+
+def in_own_threads(cls: C) -> C:
+    """A class whose public methods and properties compute with the CPU threads that the object's `n_threads` says.
+
+    For objects that compute long after they were made, such as predictive distributions. Constructors and class methods
+    have no object yet and use `cpu_threads` themselves.
+
+    Examples
+    --------
+    >>> @in_own_threads
+    ... class Answer:
+    ...     n_threads = 1
+    ...
+    ...     @property
+    ...     def threads(self):
+    ...         return torch.get_num_threads()
+    >>> with cpu_threads(2):
+    ...     Answer().threads
+    1
+    """
+    for name, entry in list(vars(cls).items()):
+        if name.startswith("_") and name != "__getitem__":
+            continue
+        if isinstance(entry, property) and entry.fget is not None:
+            setattr(cls, name, property(_limited(entry.fget), doc=entry.__doc__))
+        elif inspect.isfunction(entry):
+            setattr(cls, name, _limited(entry))
+    return cls
+
+
+def _limited(method: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(method)
+    def limited(self: Any, *arguments: Any, **named: Any) -> Any:
+        with cpu_threads(self.n_threads):
+            return method(self, *arguments, **named)
+
+    return limited
 
 
 class _History(Protocol):

@@ -16,34 +16,42 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import validate_data
+from sklearn.utils.validation import check_array, validate_data
 
-from sodgp.errors import ConfigurationError, InputError, InputTypeError
+from sodgp.errors import ConfigurationError, InputError, InputTypeError, SodgpError
+from sodgp.system.readable import check_readable, numbers_of_tensor
 
 Numbers = int | float | ArrayLike | torch.Tensor  # int and float for run-time checkers, which know no numeric tower
 FloatArray = NDArray[np.float64]
 
 
-def without_tensors(data: Any) -> Any:
-    """Torch tensors as NumPy arrays; everything else unchanged."""
-    if not isinstance(data, torch.Tensor):
-        return data
-    values = data.detach().cpu()
-    # NumPy has no bfloat16.
-    return (values.float() if values.dtype == torch.bfloat16 else values).numpy()
+def without_tensors(data: Any, name: str = "the data") -> Any:
+    """Torch tensors as NumPy arrays; everything else unchanged. InputError for what cannot be read without loss."""
+    check_readable(data, name)
+    return numbers_of_tensor(data, name) if isinstance(data, torch.Tensor) else data
 
 
 def to_array(values: Numbers, name: str) -> FloatArray:
     """Numbers in any common container, copied to a float64 array."""
+    plain = without_tensors(values, name)
+    if isinstance(plain, np.ndarray | np.generic) and plain.dtype.kind == "c":
+        raise InputError(f"{name}: Complex data not supported: give real and imaginary parts separately.")
     try:
-        return np.array(without_tensors(values), dtype=np.float64)
-    except (TypeError, ValueError) as error:
+        return np.array(plain, dtype=np.float64)
+    except (TypeError, ValueError, OverflowError) as error:
         raise InputError(f"{name} must hold numbers only, in a rectangular array: {error}") from error
+
+
+def to_rows(data: Any, name: str = "X") -> NDArray[Any]:
+    """A table without column names as an array whose rows can be taken; what is in it is checked later."""
+    with _explained(**{name: data}):
+        return np.asarray(without_tensors(data, name))
 
 
 def to_tensor(values: Numbers, name: str, device: torch.device | None = None) -> torch.Tensor:
     """Numbers in any common container as a float64 tensor on this device; by default a tensor stays where it is."""
     if isinstance(values, torch.Tensor):
+        check_readable(values, name)
         return values.detach().to(device=device or values.device, dtype=torch.float64)
     return torch.from_numpy(to_array(values, name)).to(device or "cpu")
 
@@ -54,22 +62,27 @@ def to_numpy(values: torch.Tensor) -> FloatArray:
     return array
 
 
-def refuse_entries(bad: torch.Tensor, name: str, what: str, values: torch.Tensor | FloatArray) -> None:
+def refuse_entries(
+    bad: torch.Tensor | NDArray[np.bool_], name: str, what: str, values: torch.Tensor | FloatArray
+) -> None:
     """Raise an InputError that names the first bad entry."""
     if bool(bad.any()):
-        where = bad.nonzero()[0].tolist()
+        where = (torch.nonzero(bad) if isinstance(bad, torch.Tensor) else np.argwhere(bad))[0].tolist()
         count, value = int(bad.sum()), float(values[tuple(where)])
         raise InputError(f"{name} has {count} value(s) that are {what}, the first {value:g} at index {where}")
 
 
 def check_fit_data(estimator: BaseEstimator, X: Any, y: Any) -> tuple[FloatArray, FloatArray]:
-    """X as [N, D] and y as [N] or [N, P], float64 copies; InputError that says where the data cannot be used."""
-    X, y = without_tensors(X), without_tensors(y)
-    _refuse_text(X, "X")
-    _refuse_text(y, "y")
+    """X as [N, D] and y as [N] or [N, P], float64; InputError that says where the data cannot be used.
+
+    y is copied, X only where it is not such an array already: it must not be changed.
+    """
+    X, y = without_tensors(X, "X"), without_tensors(y, "y")
     with _explained(X=X, y=y):
+        _refuse_text(X, "X")
+        _refuse_text(y, "y")
         X_checked, y_checked = validate_data(
-            estimator, X, y, dtype=np.float64, order="C", multi_output=True, y_numeric=True, copy=True
+            estimator, X, y, dtype=np.float64, order="C", multi_output=True, y_numeric=True
         )
         y_array = np.array(y_checked, dtype=np.float64, order="C")
         # scikit-learn looks for NaN before it makes numbers of objects, among which None becomes one.
@@ -78,20 +91,25 @@ def check_fit_data(estimator: BaseEstimator, X: Any, y: Any) -> tuple[FloatArray
         return X_checked, y_array
 
 
+def check_targets(y: Any) -> FloatArray:
+    """Targets to compare with, [N] or [N, P] float64; InputError as in `check_fit_data`."""
+    y = without_tensors(y, "y")
+    with _explained(y=y):
+        _refuse_text(y, "y")
+        return check_array(y, dtype=np.float64, ensure_2d=False, input_name="y")
+
+
 def check_predict_data(estimator: BaseEstimator, X: Any) -> FloatArray:
     """X as [N, D] float64 with the number and the names of the columns in `fit`; InputError as in `check_fit_data`."""
-    X = without_tensors(X)
-    _refuse_text(X, "X")
+    X = without_tensors(X, "X")
     with _explained(X=X):
+        _refuse_text(X, "X")
         return validate_data(estimator, X, dtype=np.float64, order="C", reset=False)
 
 
 def check_noise_variance(values: Numbers, shape: tuple[int, ...]) -> FloatArray:
     """Noise variances, given as one number, one a row or one a target, as a float64 array of the targets' [N, P]."""
-    try:
-        array = np.asarray(without_tensors(values), dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise InputError(f"noise_variance must hold numbers only: {error}") from error
+    array = to_array(values, "noise_variance")
     if array.ndim == 1:
         array = array[:, None]
     if array.shape not in ((), (shape[0], 1), tuple(shape)):
@@ -148,6 +166,13 @@ def check_flag(name: str, value: Any) -> bool:
     return bool(value)
 
 
+def check_threads(n_threads: Any) -> int | str | None:
+    """CPU threads: a number, "auto", or None for PyTorch's setting; else ConfigurationError."""
+    if isinstance(n_threads, str) and n_threads != "auto":
+        raise ConfigurationError(f"n_threads={n_threads!r} is unknown; give a number of threads, 'auto' or None.")
+    return n_threads if n_threads in (None, "auto") else check_integer("n_threads", n_threads, minimum=1)
+
+
 def resolve_device(device: str | torch.device) -> torch.device:
     """The device that ``"auto"``, a name or a torch.device stands for, or ConfigurationError."""
     if device == "auto":
@@ -187,10 +212,12 @@ def _refuse_text(data: Any, name: str) -> None:
             return
         text = [str(number) for number, column in enumerate(values.T) if _is_text(column)]
     if text:
-        raise InputError(
-            f"{name} holds text or dates in column{'s' * (len(text) > 1)} {', '.join(text)}. Encode them as numbers"
-            " first, for example with sklearn.compose.ColumnTransformer and OneHotEncoder, or drop them."
+        advice = (
+            "Classes need DeepGPClassifier; a regression needs numbers, such as days since a date."
+            if name == "y"
+            else "Give them in a data frame to a model with columns='auto', or make numbers of them, or drop them."
         )
+        raise InputError(f"{name} holds text or dates in column{'s' * (len(text) > 1)} {', '.join(text)}. {advice}")
 
 
 def _is_text(column: ArrayLike) -> bool:
@@ -205,20 +232,29 @@ def _is_text(column: ArrayLike) -> bool:
         np.asarray(column, dtype=np.float64)
     except ValueError:
         return True
-    except TypeError:  # neither text nor a number: scikit-learn's own message follows
+    except (TypeError, OverflowError):  # neither text nor a number that fits: scikit-learn's own message follows
         return False
     return False
 
 
 @contextmanager
 def _explained(**named: Any) -> Iterator[None]:
-    """Raise scikit-learn's errors as ours, with the place of NaN and infinity added."""
+    """Raise scikit-learn's and NumPy's errors as ours, with the place of NaN and infinity added."""
     try:
         yield
+    except SodgpError:
+        raise
+    except OverflowError as error:
+        raise InputError(
+            f"{' or '.join(named)} holds a whole number beyond the largest of float64, 1.8e308: correct it, or give"
+            " larger units."
+        ) from error
     except (ValueError, TypeError) as error:
         message = str(error)
         if message.startswith("Complex data"):
             message = "Complex data not supported: give real and imaginary parts as separate columns."
+        elif "inhomogeneous" in message:
+            message = f"{' or '.join(named)} has rows of different lengths, or no rectangular shape: {message}"
         elif "NaN" in message or "infinity" in message:
             places = [(name, _first_bad(data)) for name, data in named.items()]
             message += "".join(
@@ -235,7 +271,7 @@ def _first_bad(data: ArrayLike | None) -> str:
         # pandas' own missing value has no place in an array of floats.
         to_numpy = getattr(data, "to_numpy", None) if hasattr(data, "iloc") else None
         values = np.asarray(data, dtype=np.float64) if to_numpy is None else to_numpy(np.float64, na_value=np.nan)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         return ""
     bad = ~np.isfinite(values.reshape(len(values), -1))
     if not bad.any():

@@ -4,43 +4,50 @@ from __future__ import annotations
 
 import csv
 import difflib
-import gzip
-import io
 import os
 import warnings
 import zlib
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from sodgp.data.convert import require
 from sodgp.errors import InputError, ResourceError
 from sodgp.system.memory import available_memory, require_memory
+from sodgp.tables.dialect import SEPARATORS, guess, header_of, opened
 
 if TYPE_CHECKING:
     import pandas as pd
 
-_SEPARATORS = {".csv": ",;\t", ".csv.gz": ",;\t", ".tsv": "\t", ".tsv.gz": "\t"}
+_SEPARATORS = {".csv": SEPARATORS, ".csv.gz": SEPARATORS, ".tsv": "\t", ".tsv.gz": "\t"}
 _PARQUET = (".parquet", ".pq")
-_SNIFFED_BYTES = 65_536
 # Text, frame and array of a table are in memory at the same time.
 _COPIES = 3
 _PIECE = 2**20
 _PARTS = "Take fewer rows or columns."
 
 
-def read_table(path: str | os.PathLike[str]) -> pd.DataFrame:
+class Table(NamedTuple):
+    """A table of a file, and how it was read, in words; empty where that is as usual."""
+
+    frame: pd.DataFrame
+    said: str
+
+
+def read_table(path: str | os.PathLike[str], **given: str | None) -> pd.DataFrame:
     """Read a table with one header row; text columns and missing values are left as they are.
 
-    The name ends in ``.csv``, ``.csv.gz``, ``.tsv``, ``.tsv.gz``, ``.parquet`` or ``.pq``. The separator of a CSV file
-    is the one of comma, semicolon and tab that splits the header into the most columns.
+    The name ends in ``.csv``, ``.csv.gz``, ``.tsv``, ``.tsv.gz``, ``.parquet`` or ``.pq``. What is `given` of
+    `separator`, `decimal` and `encoding` is not guessed (`sodgp.tables.dialect.guess`).
 
     Raises
     ------
     InputError
-        The file is missing, empty, without rows, damaged, not UTF-8 text or of an unknown kind; a column has no name
-        or a name occurs twice; or pandas (for Parquet also pyarrow) is not installed.
+        The file is missing, empty, without rows, damaged, no text or of an unknown kind; no column has a name or a name
+        occurs twice; or pandas (for Parquet also pyarrow) is not installed.
+    ConfigurationError
+        What is given is unknown.
     ResourceError
         The unpacked table is larger than the free memory; the length of a packed file is counted, not trusted.
 
@@ -51,6 +58,11 @@ def read_table(path: str | os.PathLike[str]) -> pd.DataFrame:
     Traceback (most recent call last):
     sodgp.errors.InputError: measurements.docx: cannot tell what kind of table this is. ...
     """
+    return table_of(path, **given).frame
+
+
+def table_of(path: str | os.PathLike[str], **given: str | None) -> Table:
+    """As `read_table`, with what was guessed."""
     path = Path(path)
     name = path.name.lower()
     suffix = next((end for end in (*_SEPARATORS, *_PARQUET) if name.endswith(end)), None)
@@ -60,12 +72,13 @@ def read_table(path: str | os.PathLike[str]) -> pd.DataFrame:
     if not path.is_file():
         what = "is a folder, not a file" if path.is_dir() else "does not exist"
         raise InputError(f"{path} {what}.")
-    frame = _read_parquet(path) if suffix in _PARQUET else _read_text(path, _SEPARATORS[suffix])
+    frame, said = (_read_parquet(path), "") if suffix in _PARQUET else _read_text(path, _SEPARATORS[suffix], given)
     if not len(frame.columns):
         raise InputError(f"{path} has no columns.")
     if not len(frame):
         raise InputError(f"{path} has column names but no rows.")
-    return frame.astype({name: "float64" for name in frame.columns if _holds_python_numbers(frame[name])})
+    exact = {name: "float64" for name in frame.columns if holds_python_numbers(frame[name])}
+    return Table(frame.astype(exact), said)
 
 
 def split_target(frame: pd.DataFrame, targets: Sequence[str]) -> tuple[pd.DataFrame, pd.DataFrame]:
@@ -96,52 +109,44 @@ def split_target(frame: pd.DataFrame, targets: Sequence[str]) -> tuple[pd.DataFr
     return frame[inputs], frame[targets]
 
 
-def _read_text(path: Path, separators: str) -> pd.DataFrame:
+def _read_text(path: Path, separators: str, given: Mapping[str, str | None]) -> Table:
     require(("pandas",), f"Reading {path.name}")
     import pandas as pd
 
+    dialect = None
     try:
         _check_length(path)
-        with _open(path) as handle:
-            if b"\0" in handle.read(_SNIFFED_BYTES):
-                raise InputError(f"{path} is not a text file (it holds zero bytes). Save the table as UTF-8 CSV.")
-        separator, header = _header(path, separators)
+        dialect = guess(path, separators, **given)
+        header = header_of(path, dialect)
+        if not header:
+            raise InputError(f"{path} is empty.")
         unnamed = [number for number, column in enumerate(header, start=1) if not column.strip()]
-        if unnamed:
-            raise InputError(
-                f"{path}: column {unnamed[0]} has no name. If it is a row number, write the table without it "
-                "(pandas: to_csv(..., index=False)); else name it."
-            )
-        _refuse_repeats(header, f"{path}: the column name")
-        with _open(path) as handle, warnings.catch_warnings():
+        if len(unnamed) == len(header):
+            raise InputError(f"{path}: column 1 has no name, nor has any other. The first row must name the columns.")
+        _refuse_repeats([column for column in header if column.strip()], f"{path}: the column name")
+        with opened(path) as handle, warnings.catch_warnings():
             # pandas only warns when rows are longer than the header, and then drops their last cells.
             warnings.simplefilter("error", pd.errors.ParserWarning)
-            return pd.read_csv(
-                handle, sep=separator, encoding="utf-8-sig", skipinitialspace=True, index_col=False, low_memory=False
+            frame = pd.read_csv(
+                handle,
+                sep=dialect.separator,
+                encoding=dialect.encoding,
+                decimal=dialect.decimal,
+                skipinitialspace=True,
+                index_col=False,
+                low_memory=False,
             )
-    except UnicodeDecodeError as error:
-        raise InputError(f"{path} is not UTF-8 text ({error}). Save the table as UTF-8 CSV.") from error
+        names = ", ".join(f"{number} has no name, called {frame.columns[number - 1]!r}" for number in unnamed)
+        return Table(frame, "; ".join(part for part in (dialect.said, f"column {names}" if names else "") if part))
+    except UnicodeError as error:
+        what = f"is not {dialect.encoding if dialect else given.get('encoding')} text"
+        raise InputError(f"{path} {what} ({error}). Save the table as UTF-8 CSV.") from error
     except (pd.errors.ParserError, pd.errors.ParserWarning, pd.errors.EmptyDataError, csv.Error) as error:
         raise InputError(f"{path} is not a well-formed table: {str(error).strip()}") from error
     except (OSError, EOFError, zlib.error) as error:
         raise InputError(f"{path} cannot be read: {error}") from error
     except MemoryError as error:
         raise _too_large(path, error) from error
-
-
-def _header(path: Path, separators: str) -> tuple[str, list[str]]:
-    """Separator and cells of the first row that is not blank."""
-    best: tuple[str, list[str]] = (separators[0], [])
-    for separator in separators:
-        with _open(path) as handle:
-            lines = (line.decode("utf-8-sig") for line in handle)
-            rows = csv.reader(lines, delimiter=separator, skipinitialspace=True)
-            header = next((row for row in rows if len(row) > 1 or "".join(row).strip()), [])
-        if len(header) > len(best[1]):
-            best = separator, header
-    if not best[1]:
-        raise InputError(f"{path} is empty.")
-    return best
 
 
 def _read_parquet(path: Path) -> pd.DataFrame:
@@ -173,7 +178,7 @@ def _read_parquet(path: Path) -> pd.DataFrame:
     return frame
 
 
-def _holds_python_numbers(column: pd.Series) -> bool:
+def holds_python_numbers(column: pd.Series) -> bool:
     """Whether a column holds decimals, or integers of more digits than numpy's."""
     import pandas as pd
 
@@ -187,7 +192,7 @@ def _check_length(path: Path) -> None:
     length = path.stat().st_size
     if path.name.lower().endswith(".gz"):
         length = 0
-        with _open(path) as handle:
+        with opened(path) as handle:
             while piece := handle.read(_PIECE):
                 length += len(piece)
                 if limit is not None and length > limit:
@@ -197,10 +202,6 @@ def _check_length(path: Path) -> None:
 
 def _too_large(path: Path, error: BaseException) -> ResourceError:
     return ResourceError(f"{path} does not fit into memory ({error}). {_PARTS}", needed=None, available=None)
-
-
-def _open(path: Path) -> gzip.GzipFile | io.BufferedReader:
-    return gzip.open(path) if path.name.lower().endswith(".gz") else path.open("rb")
 
 
 def _refuse_repeats(names: list[str], what: str) -> None:

@@ -11,7 +11,7 @@ from torch import nn
 __all__ = ["History", "TrainingState"]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class TrainingState:
     """The state of training at a logged iteration, as a callback sees it.
 
@@ -49,12 +49,16 @@ class TrainingState:
     model: nn.Module
     validation: float | None = None
 
+    def __repr__(self) -> str:
+        share = "" if self.validation is None else f", validation {self.validation:.4g}"
+        return f"step {self.iteration} of {self.max_iter}: bound {self.bound:.6g}{share}, {self.seconds:.1f} s"
+
 
 # `sodgp.training.callbacks` says what a callback may have beyond being called.
 Callback = Callable[[TrainingState], bool | None]
 
 
-@dataclass
+@dataclass(repr=False)
 class History:
     """The course of a fit, one entry for each logged iteration.
 
@@ -81,6 +85,9 @@ class History:
     >>> history.log(1, {"rest": -30.0, "kl_last": -2.0}, seconds=0.1)
     >>> history.bound, history.terms
     ([-32.0], {'rest': [-30.0], 'kl_last': [-2.0]})
+    >>> history
+    History(1 entries up to step 1, 0.1 s, stopped: max_iter, safeguards: none needed)
+      sum of terms -32 -> -32, last: rest -30, kl_last -2
     """
 
     iteration: list[int] = field(default_factory=list)
@@ -92,6 +99,18 @@ class History:
     jitter_climbs: int = 0
     bad_gradients: int = 0
     validation: list[float] = field(default_factory=list)
+
+    def __repr__(self) -> str:
+        if not self.iteration:
+            return "History(nothing was logged)"
+        terms = ", ".join(f"{name} {values[-1]:.4g}" for name, values in self.terms.items())
+        lines = [
+            f"History({len(self.iteration)} entries up to step {self.iteration[-1]}, {self.seconds[-1]:.1f} s,"
+            f" stopped: {self.stopped}, safeguards: {self.safeguards()})",
+            f"  sum of terms {self.bound[0]:.6g} -> {self.bound[-1]:.6g}, last: {terms}",
+        ]
+        lines += [f"  validation {self.validation[0]:.4g} -> {self.validation[-1]:.4g}"] if self.validation else []
+        return "\n".join(lines)
 
     def log(self, iteration: int, terms: dict[str, float], seconds: float, validation: float | None = None) -> None:
         """Append one entry; it replaces that of the same iteration, which is run again after a roll-back."""

@@ -52,6 +52,7 @@ def test_jitter_by_type_by_number_and_as_in_the_program():
 def test_widths_and_callbacks():
     assert checked_width((3, np.int64(2))) == [3, 2]
     assert checked_callbacks(None) == []
-    for bad in (print, ["text"]):
+    assert checked_callbacks(print) == [print]
+    for bad in ("text", ["text"]):
         with pytest.raises(ConfigurationError, match="callbacks must be"):
             checked_callbacks(bad)

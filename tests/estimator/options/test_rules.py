@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from sodgp import DSVI, DeepGPRegressor, SoD
+from sodgp import DSVI, DeepGPClassifier, DeepGPRegressor, SoD
 from sodgp.errors import ConfigurationError
 from sodgp.estimator.options.configuration import Configuration
 from sodgp.estimator.options.fields import METHODS
@@ -51,6 +51,10 @@ BROKEN = {
         {"knows_noise": True, "validation_fraction": 0.1},
         "validation_fraction and noise_variance",
     ),
+    "validation_fraction with transformed labels": (
+        {"likelihood": "dirichlet", "validation_fraction": 0.1},
+        "likelihood='dirichlet' is trained on numbers made of them",
+    ),
     "resume without a folder": ({"resume": True}, "resume=True needs a folder"),
     "what the method objects to": (
         {"likelihood": "heavy_tailed", "inference__tie_label_noise": False},
@@ -61,7 +65,8 @@ BROKEN = {
 
 def configured(**arguments):
     fit = {name: arguments.pop(name) for name in FIT if name in arguments}
-    return Configuration.from_estimator(DeepGPRegressor().set_params(**arguments), **fit)
+    estimator = DeepGPClassifier() if arguments.get("likelihood") == "dirichlet" else DeepGPRegressor()
+    return Configuration.from_estimator(estimator.set_params(**arguments), **fit)
 
 
 def test_every_rule_is_here():

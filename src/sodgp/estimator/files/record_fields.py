@@ -35,8 +35,16 @@ E = TypeVar("E")
 _LARGEST = 2**53
 # Never in a file: code, and places to write to.
 _LEFT_OUT = ("callbacks", "checkpoint")
-# No entry at all: it is about the machine that trains.
-_OF_MACHINE = ("n_jobs",)
+# No entry here: about the machine that trains, or stored beside the parameters with what became of it.
+_ELSEWHERE = ("n_jobs", "columns")
+# Options that become a loop, a size or a chunk, also in objects: a file may ask for so much and no more. A few digits
+# in a small one would cost hours, or all memory. It is more than anybody has use for; `set_params` knows no limits.
+_MOST = {
+    **dict.fromkeys(("n_layers", "n_chains", "n_init"), 1000),
+    **dict.fromkeys(("n_samples", "n_predict_samples", "n_members", "n_restarts", "max_epochs"), 10_000),
+    **dict.fromkeys(("hidden_width", "subset_size", "pool_size", "sketch_size", "block_size"), 10**7),
+    **dict.fromkeys(("max_iter", "window", "thinning", "n_posterior_samples", "n_steps", "batch_size"), 10**8),
+}
 # Types of labels that are numbers.
 _WHOLE = tuple(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64))
 _FLOATS = ("float16", "float32", "float64")
@@ -50,8 +58,16 @@ def encode_parameters(estimator: BaseEstimator, input_dims: Sequence[int] = ()) 
     A kernel given as code is described for each of `input_dims`, the inputs of the layers.
     """
     parameters = estimator.get_params(deep=False)
-    encoded = {name: _encode(name, value) for name, value in parameters.items() if name not in ("kernel", *_OF_MACHINE)}
-    return {**encoded, "kernel": _encode_kernel(parameters["kernel"], input_dims)}
+    encoded = {name: _encode(name, value) for name, value in parameters.items() if name not in ("kernel", *_ELSEWHERE)}
+    encoded["kernel"] = _encode_kernel(parameters["kernel"], input_dims)
+    excess = _excess(encoded)
+    if excess is not None:
+        raise ModelFileError(
+            f"{excess} is more than a model file may ask for, {_MOST[excess.split('=')[0]]}, since files come from"
+            " strangers, too. Lower it with set_params before you save; n_predict_samples can be raised again after"
+            " loading."
+        )
+    return encoded
 
 
 def _encode_kernel(kernel: KernelSpec, input_dims: Sequence[int]) -> str | dict[str, dict[str, Any]]:
@@ -113,10 +129,24 @@ def _known_as(value: object, known: Mapping[str, type]) -> str | None:
 def decode_parameters(cls: type, parameters: dict[str, Any]) -> dict[str, Any]:
     """Constructor arguments for `cls` from JSON."""
     known = inspect.signature(cls).parameters
-    different = sorted(parameters.keys() ^ known.keys() - {*_OF_MACHINE})
+    different = sorted(parameters.keys() ^ known.keys() - {*_ELSEWHERE})
     if different:
         refuse(f"parameters.{different[0]}", "unknown to this sodgp, or missing")
+    excess = _excess(parameters)
+    if excess is not None:
+        refuse("parameters", f"wrong: {excess} is more than a model file may ask for, {_MOST[excess.split('=')[0]]}")
     return {name: _decode(name, value) for name, value in parameters.items() if name not in _LEFT_OUT}
+
+
+def _excess(parameters: Mapping[str, Any]) -> str | None:
+    """The first option, as ``name=value``, that asks for more than a file may; also in the options of objects."""
+    objects = [value["options"] for value in parameters.values() if isinstance(value, dict) and "options" in value]
+    for options in [parameters, *(each for each in objects if isinstance(each, dict))]:
+        for name in options.keys() & _MOST:
+            values = options[name] if isinstance(options[name], list) else [options[name]]
+            if any(isinstance(value, int | float) and value > _MOST[name] for value in values):
+                return f"{name}={options[name]!r:.60}"
+    return None
 
 
 def _decode(name: str, value: Any) -> Any:

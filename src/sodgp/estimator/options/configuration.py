@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from sodgp.errors import ConfigurationError, NumericalWarning, SubsetSizeWarning
+from sodgp.estimator.columns import checked_columns
 from sodgp.estimator.options.fields import (
     EFFORTS,
     Checkpoint,
@@ -21,7 +22,6 @@ from sodgp.estimator.options.fields import (
     checked_jobs,
     checked_layers,
     checked_size,
-    checked_threads,
     checked_width,
     checkpoint_of,
     likelihood_for,
@@ -37,7 +37,14 @@ from sodgp.linalg.cholesky import Jitter
 from sodgp.model.architecture import Initialization
 from sodgp.selectors import Selector, get_selector
 from sodgp.selectors.auto import Auto, AutoSize
-from sodgp.system.validation import check_choice, check_flag, check_integer, check_positive, resolve_device
+from sodgp.system.validation import (
+    check_choice,
+    check_flag,
+    check_integer,
+    check_positive,
+    check_threads,
+    resolve_device,
+)
 from sodgp.training.history import Callback
 
 if TYPE_CHECKING:
@@ -116,6 +123,7 @@ class Configuration:
             checked_fraction(e.validation_fraction),
         )
         check_seed(e.random_state)
+        checked_columns(e.columns)
         selector = get_selector(e.subset)
         check_flag("resume", resume)
         check_choice("hidden_mean", e.hidden_mean, ("linear", "zero"))
@@ -146,7 +154,7 @@ class Configuration:
             validation_fraction=fraction,
             max_seconds=None if e.max_minutes is None else 60.0 * check_positive("max_minutes", e.max_minutes),
             n_jobs=checked_jobs(e.n_jobs),
-            n_threads=checked_threads(e.n_threads),
+            n_threads=check_threads(e.n_threads),
             device=resolve_device(e.device),
             n_members=n_members,
             callbacks=[*callbacks, *progress_of(e.verbose, n_members * n_restarts)],
@@ -190,7 +198,7 @@ class Configuration:
                     f"subset_size={self.subset_size} is more than the {n_rows} rows of the data: the subset is all of"
                     " them, and the rest is empty.",
                     SubsetSizeWarning,
-                    stacklevel=5,
+                    stacklevel=6,
                 )
             return min(self.subset_size, n_rows)
         if self.subset_size == "paper":
@@ -226,7 +234,7 @@ class Configuration:
             widths = [width] * (self.layers_of(method) - 1)
         caution = method.caution(widths)
         if caution is not None:
-            warnings.warn(caution, NumericalWarning, stacklevel=5)
+            warnings.warn(caution, NumericalWarning, stacklevel=6)
         return widths
 
 

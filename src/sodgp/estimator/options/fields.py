@@ -299,9 +299,11 @@ def check_seed(random_state: Any) -> None:
 
 
 def checked_callbacks(callbacks: Any) -> list[Callback]:
-    """The functions that are called during training."""
+    """The functions that are called during training; one may stand alone."""
+    if callable(callbacks):
+        return [callbacks]
     if not isinstance(callbacks, list | tuple | None):
-        raise ConfigurationError(f"callbacks must be a list of functions or None, not {callbacks!r}.")
+        raise ConfigurationError(f"callbacks must be a function, a list of functions or None, not {callbacks!r}.")
     for callback in callbacks or []:
         if not callable(callback):
             raise ConfigurationError(f"callbacks must be functions of a TrainingState, not {callback!r}.")
@@ -329,13 +331,6 @@ def checked_jobs(n_jobs: Any) -> int | None:
     if n_jobs is None or (isinstance(n_jobs, int | np.integer) and not isinstance(n_jobs, bool) and n_jobs != 0):
         return None if n_jobs is None else int(n_jobs)
     raise ConfigurationError(f"n_jobs must be an integer other than 0 (-1: all cores) or None, not {n_jobs!r}.")
-
-
-def checked_threads(n_threads: Any) -> int | str | None:
-    """CPU threads: a number, "auto", or None for PyTorch's setting."""
-    if isinstance(n_threads, str) and n_threads != "auto":
-        raise ConfigurationError(f"n_threads={n_threads!r} is unknown; give a number of threads, 'auto' or None.")
-    return n_threads if n_threads in (None, "auto") else check_integer("n_threads", n_threads, minimum=1)
 
 
 def checked_fraction(fraction: Any) -> float | None:

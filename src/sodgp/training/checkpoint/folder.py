@@ -12,7 +12,8 @@ import json
 import re
 import time
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,7 +24,7 @@ from torch import Tensor
 
 from sodgp.errors import CheckpointError, CheckpointWarning
 from sodgp.system.container import Record
-from sodgp.system.files import StrPath, write_bytes_whole
+from sodgp.system.files import StrPath, alone_in, write_bytes_whole
 
 FORMAT = "sodgp-checkpoint"
 FORMAT_VERSION = 2
@@ -47,8 +48,33 @@ class Cadence:
         return self.seconds is not None and time.monotonic() - last >= self.seconds
 
 
+@contextmanager
+def sole_fit_in(path: Path) -> Iterator[None]:
+    """Keep a folder, made if it is missing, for one fit while the block runs.
+
+    Raises
+    ------
+    CheckpointError
+        Another fit has it now, which would lose its checkpoints; or it cannot be made.
+    """
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise _unwritable(path, error) from error
+    with alone_in(path) as is_alone:
+        if is_alone is False:
+            raise CheckpointError(
+                f"another fit is writing its checkpoints to {path} at this moment: each fit needs a folder of its own."
+                " Name another one, or wait until that fit has ended."
+            )
+        yield
+
+
 class CheckpointFolder:
     """The checkpoints of one run, in a folder that is made if it is missing; other files in it are left alone.
+
+    Once training runs, a folder that is removed, replaced or closed costs the checkpoints, with a warning, and never
+    the fit. A pipe or folder that has a checkpoint's name is none.
 
     CheckpointError if nothing can be written there: better now than after the first hour.
     """
@@ -64,17 +90,17 @@ class CheckpointFolder:
             trial = self.path / ".checkpoint-trial"
             write_bytes_whole(trial, b"can be written")
             trial.unlink(missing_ok=True)
+            self._serial = max(map(_number, self._named()), default=0)
         except OSError as error:
-            raise CheckpointError(
-                f"checkpoint={str(path)!r}: nothing can be written there ({error.strerror or error}). Name a folder of"
-                " your own on a disk with free space."
-            ) from error
-        self._serial = max(map(_number, self.files()), default=0)
+            raise _unwritable(path, error) from error
 
     def files(self) -> list[Path]:
         """All checkpoints, newest first."""
-        found = [file for file in self.path.iterdir() if _NAME.fullmatch(file.name)]
-        return sorted(found, key=_number, reverse=True)
+        return sorted((file for file in self._named() if file.is_file()), key=_number, reverse=True)
+
+    def _named(self) -> list[Path]:
+        """Whatever has the name of a checkpoint."""
+        return [file for file in self.path.iterdir() if _NAME.fullmatch(file.name)]
 
     def write(self, info: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> bool:
         """Write a checkpoint (JSON and tensors) and remove all but the last two; whether it was written.
@@ -90,7 +116,7 @@ class CheckpointFolder:
         except OSError as error:
             warnings.warn(
                 f"no checkpoint could be written to {self.path} ({error.strerror or error}); training goes on, and"
-                f" {'the one before is still there' if self.files() else 'there is none yet'}.",
+                f" {'the one before is still there' if self._files_now() else 'there is none'}.",
                 CheckpointWarning,
                 stacklevel=2,
             )
@@ -106,7 +132,7 @@ class CheckpointFolder:
         It warns of damaged ones unless `quiet`.
         """
         reason = ""
-        for file in self.files():
+        for file in self._files_now():
             try:
                 record = _read(file)
             except CheckpointError as error:
@@ -126,13 +152,27 @@ class CheckpointFolder:
         self._mine = []
         self._remove_others()
 
+    def _files_now(self) -> list[Path]:
+        """All checkpoints; none where the folder has gone, or may not be read."""
+        try:
+            return self.files()
+        except OSError:
+            return []
+
     def _remove_others(self) -> None:
-        for file in self.files():
+        for file in self._files_now():
             if file not in self._mine:
                 try:
                     file.unlink(missing_ok=True)
                 except OSError:  # it is only in the way
                     continue
+
+
+def _unwritable(path: StrPath, error: OSError) -> CheckpointError:
+    return CheckpointError(
+        f"checkpoint={str(path)!r}: nothing can be written there ({error.strerror or error}). Name a folder of your own"
+        " on a disk with free space."
+    )
 
 
 def _number(file: Path) -> int:
