@@ -96,7 +96,7 @@ def test_links_between_pages_lead_somewhere(page):
     for target in re.findall(r"\]\(([\w./-]+\.md)\)", text):
         assert (DOCS / target).exists()
     anchors = {
-        re.sub(r"[^\w\s-]", "", h.lower()).strip().replace(" ", "-") for h in re.findall(r"^## (.+)$", text, re.M)
+        re.sub(r"[^\w\s-]", "", h.lower()).strip().replace(" ", "-") for h in re.findall(r"^###? (.+)$", text, re.M)
     }
     for anchor in re.findall(r"\]\(#([\w-]+)\)", text):
         assert anchor in anchors

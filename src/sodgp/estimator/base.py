@@ -121,6 +121,10 @@ class DeepGPEstimator(FittedAttributes, BatchPrediction, NestedParameters):
     def save(self, path: StrPath) -> None:
         """Write the fitted model to a file (``"m.sodgp"``) or a folder (``"model/"``), without pickle.
 
+        The file holds the rows that predictions are conditioned on, in scaled units with the scaling: of `SoD` the
+        subset, and up to 2,000 rows by default *all training rows*, inputs and targets. Whoever has the file can read
+        them; `SoD(objective="predictive")` or ``"bound"`` keeps the subset only.
+
         Callbacks, and random states that are not integers, are left out; see `sodgp.estimator.files.records`.
 
         Raises
