@@ -28,7 +28,8 @@ NOT_SETTINGS = (
 )
 # Arguments that are objects, whose fields stand in results instead.
 _OBJECTS = ("inference", "likelihood", "tuning")
-# Objectives, and the weight of the predictive density that results hold in their place; None: the rows decide.
+# Objectives, and the weight of the predictive density that results hold in their place; None: the rows decide. Others
+# stand in results by name.
 _WEIGHTS = {None: None, "bound": 0.0, "predictive": 1.0}
 # Names of likelihoods, and what results call them.
 _NOISES = {"gaussian": "homoscedastic", "heteroscedastic": "heteroscedastic", "heavy_tailed": "heavy_tailed"}
@@ -59,7 +60,9 @@ def estimator_of(options: Mapping[str, Any]) -> DeepGPRegressor:
     return DeepGPRegressor(**objects, tuning=Tuning(**taken(Tuning)), **rest)
 
 
-def _objective_of(weight: float | None) -> str | None:
+def _objective_of(weight: float | str | None) -> str | None:
+    if isinstance(weight, str):
+        return weight
     for objective, known in _WEIGHTS.items():
         if known == weight:
             return objective
@@ -71,8 +74,8 @@ def _objective_of(weight: float | None) -> str | None:
 def options_of(estimator: DeepGPRegressor) -> dict[str, Any]:
     """The options of an estimator that decide its numbers, as JSON can hold them.
 
-    What depends on the effort, whose meaning may change, is written out. Options of other methods are at their
-    defaults.
+    What depends on the effort, whose meaning may change, is written out; where the rows decide, as for tables of more
+    than 2,000. Options of other methods are at their defaults.
 
     Examples
     --------
@@ -90,8 +93,11 @@ def options_of(estimator: DeepGPRegressor) -> dict[str, Any]:
     options = {**SGHMC().get_params(), **SoD().get_params(), **DSVI().get_params(), "separate_kernels": False}
     options |= {name: value for name, value in estimator.get_params(deep=False).items() if name not in _OBJECTS}
     options |= method.get_params() | likelihood.get_params() | (estimator.tuning or Tuning()).get_params()
-    options["predictive_weight"] = _WEIGHTS[options.pop("objective")]
+    objective = options.pop("objective")
+    options["predictive_weight"] = _WEIGHTS.get(objective, objective)
     options |= {"inference": method.name, "noise": _NOISES[likelihood.name], "max_iter": config.max_iter}
+    usual = {"max_iter": config.effort.max_iter, "learning_rate": 0.03, "n_layers": 3}
+    options |= {name: value for name, value in usual.items() if options[name] is None}
     options |= {"n_members": config.n_members, "member_spread": method.usual_spread(config.n_members)}
     # What None means whatever the rows of the data are.
     if isinstance(method, SoD) and options["separate_kernels"] is None:

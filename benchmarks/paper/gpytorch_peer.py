@@ -55,7 +55,7 @@ def _fit(split: Split, options: dict[str, Any], seed: int, device: torch.device,
     ours = Configuration.from_estimator(
         DeepGPRegressor(n_layers=options["n_layers"], subset_size=_rows(options["subset_size"], n_rows), device="cpu")
     )
-    dims = [n_inputs, *ours.hidden_widths(ours.method, n_inputs)]
+    dims = [n_inputs, *ours.hidden_widths(ours.method, n_rows, n_inputs)]
     model = TutorialDeepGP(dims, ours.subset_rows(n_rows)).to(device, torch.float64)
     optimizer = torch.optim.Adam(model.parameters(), lr=options["learning_rate"])
     mll = DeepApproximateMLL(VariationalELBO(model.likelihood, model, n_rows))

@@ -165,7 +165,11 @@ OPTIONS: Final[dict[str, Option]] = {
         FLAG, "Label noise of q equal to the likelihood's (sod)", "tied", panel=_SWITCHES, place=_METHOD
     ),
     "separate_kernels": Option(
-        FLAG, "A kernel for each output of the first layer (sod)", "on with 500 rows", panel=_SWITCHES, place=_METHOD
+        FLAG,
+        "A kernel for each output of the first layer (sod)",
+        "on; for other noise with 500 rows",
+        panel=_SWITCHES,
+        place=_METHOD,
     ),
     "learn_inducing_inputs": Option(
         FLAG, "Train inducing inputs (dsvi, sghmc)", "trained", panel=_SWITCHES, place=_METHOD

@@ -72,8 +72,8 @@ class SoD(parameters.Parameters, Inference):
         (the authors' program).
     separate_kernels : bool or None
         With several layers: a kernel for each output of the first layer instead of one for all outputs. More accurate
-        with enough rows, and about as expensive as one more layer. None is True with 500 training rows or more, unless
-        `parameterization` is the paper's or the kernel is not given by name.
+        with enough rows, and about as expensive as one more layer. None is True with 500 training rows or more, or
+        where all labels are in q_hat, unless `parameterization` is the paper's or the kernel is not given by name.
     objective : {"bound", "predictive", "collapsed", "leave_one_out"} or None
         What training maximises. ``"predictive"`` has the log predictive density log E[p(y_n | f_n)], by which
         predictions are scored, in the place of the expected log density of the rest, and is no lower bound of the

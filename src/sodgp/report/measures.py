@@ -56,12 +56,15 @@ class Importance:
 
 
 def outside_training(model: DeepGPRegressor, X: FloatArray) -> NDArray[np.bool_]:
-    """Rows, [N], in which an input lies more than one standard deviation beyond the whole subset (or inducing inputs).
+    """Rows, [N], in which an input lies more than one standard deviation beyond all rows that the model holds.
 
-    The subset stands for the training rows, which a model file does not hold. A constant column may not change at all.
+    Those are the training rows where their labels are all in q_hat, else the subset or the inducing inputs. A constant
+    column may not change at all.
     """
-    anchors = subset_inputs(model)
-    seen = model.fitted_.x_seen
+    fitted = model.fitted_
+    held = fitted.x_scaler.inverse_transform(fitted.X_s[0].double().cpu().numpy()) if len(fitted.X_s[0]) else None
+    anchors = subset_inputs(model) if held is None else held
+    seen = fitted.x_seen
     margin = np.where(seen.var_ > 0, seen.scale_, 0.0) + 1e-9 * (1.0 + np.abs(seen.mean_))
     return np.asarray(((anchors.min(0) - margin > X) | (anchors.max(0) + margin < X)).any(1))
 

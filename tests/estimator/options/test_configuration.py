@@ -16,6 +16,10 @@ def configuration(**options):
     return Configuration.from_estimator(DeepGPRegressor().set_params(**options))
 
 
+def batch_rows(options, size, n_rest):
+    return options.batch_rows(options.method, size, n_rest)
+
+
 @pytest.mark.parametrize(
     ("option", "n_rows", "size"),
     [(None, 10_000, 100), ("paper", 4999, 50), ("paper", 5000, 100), ("paper", 20, 20), (30, 40, 30), (40, 40, 40)],
@@ -36,16 +40,16 @@ def test_a_subset_larger_than_the_data_warns_only_where_it_was_asked_for():
 
 
 def test_the_batch_counts_the_subset_in():
-    assert configuration(batch_size=100).batch_rows(30, 1000) == 70
-    assert configuration(batch_size=100).batch_rows(30, 50) == 50
-    assert configuration(batch_size=100).batch_rows(100, 0) == 0
-    assert configuration(batch_size=10).batch_rows(100, 0) == 0
+    assert batch_rows(configuration(batch_size=100), 30, 1000) == 70
+    assert batch_rows(configuration(batch_size=100), 30, 50) == 50
+    assert batch_rows(configuration(batch_size=100), 100, 0) == 0
+    assert batch_rows(configuration(batch_size=10), 100, 0) == 0
     with pytest.raises(ConfigurationError, match="use more than 100"):
-        configuration(batch_size=100).batch_rows(100, 1)
+        batch_rows(configuration(batch_size=100), 100, 1)
 
 
 def test_mean_field_sees_all_rows():
-    assert configuration(inference="mean_field").batch_rows(0, 4321) == 4321
+    assert batch_rows(configuration(inference="mean_field"), 0, 4321) == 4321
 
 
 @pytest.mark.parametrize(
@@ -53,19 +57,20 @@ def test_mean_field_sees_all_rows():
     [(1, None, 8, []), (3, None, 8, [8, 8]), (2, None, 90, [30]), (3, 5, 8, [5, 5]), (3, [4, 6], 8, [4, 6])],
 )
 def test_hidden_widths(n_layers, option, input_dim, widths):
-    assert configuration(n_layers=n_layers, hidden_width=option).hidden_widths(input_dim) == widths
+    assert configuration(n_layers=n_layers, hidden_width=option).hidden_widths(SoD(), 100, input_dim) == widths
 
 
 def test_a_list_of_widths_has_one_for_each_hidden_layer():
     with pytest.raises(ConfigurationError, match="has 3 entries, but n_layers=3 has 2 hidden layers"):
-        configuration(n_layers=3, hidden_width=[1, 2, 3]).hidden_widths(8)
+        configuration(n_layers=3, hidden_width=[1, 2, 3])
 
 
 @pytest.mark.parametrize("width", [1, 2])
 def test_the_papers_family_warns_of_narrow_layers(width):
+    paper = SoD(parameterization="paper")
     with pytest.warns(NumericalWarning, match="badly conditioned"):
-        configuration(inference__parameterization="paper", hidden_width=width).hidden_widths(8)
-    assert configuration(inference__parameterization="paper", hidden_width=3).hidden_widths(8) == [3, 3]
+        configuration(hidden_width=width).hidden_widths(paper, 100, 8)
+    assert configuration(hidden_width=3).hidden_widths(paper, 100, 8) == [3, 3]
 
 
 @pytest.mark.parametrize(
