@@ -32,6 +32,7 @@ from benchmarks.reliability.mutations import SIGNED, UNSIGNED, signed
 from sodgp import DeepGPRegressor
 from sodgp.errors import ModelFileError, SodgpError
 from sodgp.estimator.files.record_fields import encode_parameters
+from sodgp.estimator.files.records import load_any
 from sodgp.system.container import FORMAT, FORMAT_VERSION, read_record
 
 FIXTURES = Path(__file__).parents[2] / "tests" / "fixtures"
@@ -102,17 +103,22 @@ class Base:
     def __init__(self, path: Path) -> None:
         self.name, record = path.name, read_record(path)
         self.content = signed({"format": FORMAT, **record.info}, record.tensors)
-        self.model = DeepGPRegressor.load(path)
+        self.model = load_any(path)
+        self.kind = type(self.model)
         self.n_features = self.model.n_features_in_
         self.answer = answer(self.model, self.n_features)
         self.options = options(self.model)
 
 
 def answer(model: Any, n_features: int) -> Any:
-    """Mean and standard deviation at two rows."""
+    """Mean and standard deviation at two rows, of labels those of their probabilities."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return np.stack(model.predict(np.linspace(-1.0, 50.0, 2 * n_features).reshape(2, -1), return_std=True))
+        rows = np.linspace(-1.0, 50.0, 2 * n_features).reshape(2, -1)
+        if isinstance(model, DeepGPRegressor):
+            return np.stack(model.predict(rows, return_std=True))
+        dist = model.predict_distribution(rows)
+        return np.stack([dist.mean, dist.std])
 
 
 def options(model: Any) -> str:
@@ -126,7 +132,7 @@ def judge(base: Base, kind: str, path: Path) -> tuple[str, str]:
     Watch.events = []
     try:
         with guarded():
-            model = DeepGPRegressor.load(path)
+            model = base.kind.load(path)
     except ModelFileError:
         return ("bad: code", str(Watch.events)) if Watch.events else ("refused", "")
     except Exception as error:

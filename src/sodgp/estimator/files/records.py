@@ -12,7 +12,6 @@ carry the model's number in front (``"0.subset.X"``).
 from __future__ import annotations
 
 import dataclasses
-import itertools
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -26,7 +25,6 @@ from torch import Tensor
 
 from sodgp.errors import ConfigurationError, ModelFileError
 from sodgp.estimator.files.record_fields import (
-    check_whole,
     decode_classes,
     decode_diagnostics,
     decode_history,
@@ -44,16 +42,15 @@ from sodgp.estimator.files.record_fields import (
     whole,
 )
 from sodgp.estimator.files.table_columns import decode_columns, encode_columns, input_names
+from sodgp.estimator.files.trained_models import MAX_DIMENSION, STATE, check_same_covariances, rebuilt
 from sodgp.estimator.fitted import Columns, Fitted
 from sodgp.estimator.options.configuration import Configuration
 from sodgp.estimator.options.fields import LIKELIHOODS, OF_PREDICTION_ONLY
 from sodgp.estimator.targets import n_latents
 from sodgp.inference.contract import Inference
-from sodgp.kernels.dense import covariance
 from sodgp.likelihoods.contract import LikelihoodOptions
 from sodgp.likelihoods.known_noise import KnownNoise
 from sodgp.model.architecture import Architecture
-from sodgp.model.deep_gp import DeepGP
 from sodgp.system.container import Record, check_destination, read_record, write_record
 from sodgp.system.files import StrPath
 from sodgp.system.validation import resolve_device
@@ -68,10 +65,7 @@ __all__ = ["from_record", "load", "load_any", "save", "to_record"]
 
 E = TypeVar("E", bound="DeepGPEstimator")
 
-_MAX_DIMENSION = 10**7
-_MAX_LAYERS = 1000
 _MAX_MODELS = 10_000
-_STATE = "model."
 _SCALER = ("mean", "var", "scale")
 _SCALERS = ("x_scaler", "y_scaler", "x_seen", "y_seen")
 
@@ -171,7 +165,7 @@ def _has_members(estimator: DeepGPEstimator, count: int, stopped: Any) -> bool:
 
 
 def _model_tensors(fitted: Fitted) -> dict[str, Tensor]:
-    tensors: dict[str, Tensor] = {_STATE + name: tensor for name, tensor in fitted.model.state_dict().items()}
+    tensors: dict[str, Tensor] = {STATE + name: tensor for name, tensor in fitted.model.state_dict().items()}
     tensors |= {"subset.X": fitted.X_s[0], "subset.y": fitted.y_s[0]}
     if fitted.subset_indices is not None:
         tensors["subset.indices"] = torch.as_tensor(fitted.subset_indices, dtype=torch.int64)
@@ -189,7 +183,7 @@ def _check_reads_back(estimator: DeepGPEstimator, record: Record) -> None:
         if ours.model.structure != theirs.model.structure:
             raise ModelFileError(changed)
         if not isinstance(estimator.kernel, str):
-            _check_same_covariances(ours.model, theirs.model)
+            check_same_covariances(ours.model, theirs.model)
 
 
 def from_record(cls: type[E], record: Record) -> E:
@@ -203,7 +197,7 @@ def from_record(cls: type[E], record: Record) -> E:
     info = record.info
     if info.get("estimator") != cls.__name__:
         raise ModelFileError(f"it holds a {info.get('estimator')!s:.60}, not a {cls.__name__}.")
-    D, P = (whole(info, name, 1, _MAX_DIMENSION) for name in ("input_dim", "n_outputs"))
+    D, P = (whole(info, name, 1, MAX_DIMENSION) for name in ("input_dim", "n_outputs"))
     option, encoder = decode_columns(info, D)
     estimator = cls(**decode_parameters(cls, typed(info, "parameters", dict)), columns=option)
     device = _device(estimator)
@@ -213,7 +207,7 @@ def from_record(cls: type[E], record: Record) -> E:
         config = Configuration.from_estimator(estimator, knows_noise=is_known)
     except (ConfigurationError, OverflowError) as error:
         raise ModelFileError(str(error)) from error
-    M, N = whole(info, "size", 1, _MAX_DIMENSION), whole(info, "n_rows", 1, 2**53)
+    M, N = whole(info, "size", 1, MAX_DIMENSION), whole(info, "n_rows", 1, 2**53)
     classes, class_rows = decode_classes(info) if "classes" in cls.takes else (None, None)
     # Where the options leave it open it is what the file says, whatever this version would choose.
     likelihood = _likelihood(likelihood_name) if config.is_open else config.likelihood
@@ -253,7 +247,7 @@ def from_record(cls: type[E], record: Record) -> E:
     members = []
     for number, (entry, tensors) in enumerate(zip(entries, parts, strict=True)):
         try:
-            model = _rebuilt(info, tensors, architecture, method, config.n_layers).to(device)
+            model = rebuilt(info, tensors, architecture, method, config.n_layers).to(device)
             members.append(
                 Fitted(
                     model=model,
@@ -320,79 +314,6 @@ def _parts(record: Record) -> tuple[list[dict[str, Any]], list[dict[str, Tensor]
         else:
             refuse(name[:60], "not part of such a model")
     return entries, parts, shared
-
-
-def _rebuilt(
-    info: Mapping[str, Any], tensors: Mapping[str, Tensor], sizes: Architecture, method: Inference, n_layers: int
-) -> DeepGP:
-    """The trained model: built anew, then given the file's numbers once each of them has the right name and shape."""
-    D, P, M, dtype = sizes.input_dim, sizes.n_outputs, sizes.size, sizes.dtype
-    in_subset = M if method.uses_subset else 0
-    for name, shape in {"subset.X": (in_subset, D), "subset.y": (in_subset, P)}.items():
-        tensor_of(tensors, name, shape, dtype)
-    known = {"subset.X", "subset.y", *(["subset.indices"] if method.uses_subset else [])}
-    strange = sorted(name for name in tensors if name not in known and not name.startswith(_STATE))
-    if strange:
-        refuse(strange[0][:60], "not part of such a model")
-    widths = typed(info, "hidden_widths", list)
-    if len(widths) != n_layers - 1 or len(widths) >= _MAX_LAYERS:
-        refuse("hidden_widths", f"{len(widths)} entries for n_layers={n_layers}")
-    for width in widths:
-        check_whole("hidden_widths", width, 1, _MAX_DIMENSION)
-    state = {name.removeprefix(_STATE): tensor for name, tensor in tensors.items() if name.startswith(_STATE)}
-    shapes = list(itertools.pairwise([D, *widths, P]))
-    weights = [tensor_of(state, f"layers.{i}.mean.weight", shape, dtype) for i, shape in enumerate(shapes)][:-1]
-    _check_vouched(state, method, shapes, M)
-    try:
-        model = method.build(replace(sizes, mean_weights=weights), None, torch.Generator().manual_seed(0))
-    except (ModelFileError, MemoryError):
-        raise
-    except (ValueError, TypeError, RuntimeError, OverflowError) as error:
-        raise ModelFileError(f"no model can be built from its entries: {error}.") from error
-    expected = model.state_dict()
-    if expected.keys() != state.keys():
-        name = sorted(expected.keys() ^ state.keys())[0]
-        refuse(_STATE + name, "missing" if name in expected else "not part of such a model")
-    for name, tensor in expected.items():
-        # Bounds and columns are those of the options; a file may repeat them, not change them.
-        is_fixed = name.endswith(("lower_bound", "upper_bound", "active_dims"))
-        found = tensor_of(state, name, tuple(tensor.shape), tensor.dtype, finite=not is_fixed)
-        if is_fixed and not torch.equal(found, tensor.cpu()):
-            refuse(_STATE + name, "another one than its options say")
-    precision = state.get("likelihood.subset_precision")
-    if precision is not None and not bool((precision > 0).all()):
-        refuse(_STATE + "likelihood.subset_precision", "not positive")
-    for name, tensor in state.items():
-        if name.endswith(".lambda_2") and not bool((tensor >= 0).all()):
-            refuse(_STATE + name, "negative")
-    model.load_state_dict(state, strict=True)
-    return model.requires_grad_(False).eval()
-
-
-def _check_vouched(state: Mapping[str, Tensor], method: Inference, shapes: list[tuple[int, int]], M: int) -> None:
-    """Refuse sizes that the file's tensors do not have, or a few digits in a small file could ask for a huge matrix."""
-    for layer, (_, width) in enumerate(shapes):
-        for name, shape in method.state_shapes(M, width).items():
-            found = state.get(f"layers.{layer}.{name}")
-            if found is None or tuple(found.shape) != shape:
-                refuse(f"{_STATE}layers.{layer}.{name}", f"missing, or not of shape {list(shape)}")
-
-
-def _check_same_covariances(again: DeepGP, model: DeepGP) -> None:
-    """Refuse a kernel whose description misses something that shows in its values."""
-    generator = torch.Generator().manual_seed(0)
-    for ours, theirs in zip(again.layers, model.layers, strict=True):
-        dims = ours.mean.weight.shape[-2]
-        raw = theirs.q_mean
-        X = torch.randn(5, dims, generator=generator, dtype=torch.float64).to(raw.dtype)
-        with torch.no_grad():
-            found = covariance(ours.kernel.cpu(), X)
-            wanted = covariance(theirs.kernel, X.to(raw.device)).cpu()
-        if not torch.allclose(found, wanted, rtol=1e-6, atol=1e-12):
-            raise ModelFileError(
-                f"the kernel {type(theirs.kernel).__name__} computes something else than GPyTorch's kernel of that"
-                " name, and a model file holds no code. Keep the estimator with pickle or joblib instead."
-            )
 
 
 def _indices(tensors: Mapping[str, Tensor], M: int, n_rows: int) -> NDArray[np.int64]:
