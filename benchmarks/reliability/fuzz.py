@@ -32,6 +32,7 @@ from benchmarks.reliability.mutations import SIGNED, UNSIGNED, signed
 from sodgp import DeepGPClassifier, DeepGPRegressor
 from sodgp.errors import ModelFileError, SodgpError
 from sodgp.estimator.files.record_fields import encode_parameters
+from sodgp.estimator.files.records import load_any
 from sodgp.system.container import FORMAT, FORMAT_VERSION, read_record
 
 FIXTURES = Path(__file__).parents[2] / "tests" / "fixtures"
@@ -102,8 +103,8 @@ class Base:
     def __init__(self, path: Path) -> None:
         self.name, record = path.name, read_record(path)
         self.content = signed({"format": FORMAT, **record.info}, record.tensors)
-        self.kind: type[Any] = DeepGPRegressor if record.info["estimator"] == "DeepGPRegressor" else DeepGPClassifier
-        self.model = self.kind.load(path)
+        self.model = load_any(path)
+        self.kind = type(self.model)
         self.n_features = self.model.n_features_in_
         self.answer = answer(self.model, self.n_features)
         self.options = options(self.model)

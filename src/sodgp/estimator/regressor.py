@@ -41,8 +41,8 @@ class DeepGPRegressor(MultiOutputMixin, CheckedScore, DeepGPEstimator):
         What a data frame becomes: see `sodgp.tables.encoder.TableEncoder`, of which a mapping is the `kinds`. "auto"
         takes frames of numbers without gaps as they are, "numeric" nothing else.
     n_layers : int or None, default=None
-        GP layers, the last one included (paper: L). 1 is a sparse GP. None is 2 where `SoD` sees the labels of all of 160
-        to 2,000 rows (`SoD.objective`), else 3.
+        GP layers, the last one included (paper: L). 1 is a sparse GP. None is 2 where `SoD` sees the labels of all of
+        160 to 2,000 rows (`SoD.objective`), else 3.
     hidden_width : int, list of int or None, default=None
         Outputs of the hidden layers (paper: D^l), or a list with one for each; None is min(30, D).
     hidden_mean : {"linear", "zero"}, default="linear"

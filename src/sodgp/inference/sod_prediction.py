@@ -104,7 +104,7 @@ class DrawnLayer(NamedTuple):
             return (layer.draw_rows(mean, V, noise, _Numbers(numbers)).mT,)
 
         parts = (self.covariance, self.L_inv, self.w, rows, numbers)
-        (values,) = by_sample(drawn, self.L_inv.shape[-3], *parts)
+        (values,) = by_sample(drawn, self.L_inv.shape[-3], self.L_inv.shape[-1] * rows.shape[-2], *parts)
         return layer.from_kernel_layout(values.mT)
 
     def draw_rows_jointly(self, Z: Rows, draws: Draws) -> Float[Tensor, "*batch T N D"]:
@@ -218,7 +218,8 @@ class SubsetPredictor:
         def means(k: PreparedCovariance, weights: Tensor, Z: Tensor) -> tuple[Tensor]:
             return (self._means(Z, weights, memory.covariance(k, Z)),)
 
-        return by_sample(means, self._samples, self._last.covariance, self._weights, Z)[0]
+        elements = self._weights.shape[-2] * Z.shape[-2]
+        return by_sample(means, self._samples, elements, self._last.covariance, self._weights, Z)[0]
 
     def rows(
         self, X: Float[Tensor, "*batch 1 N D"], draws: Draws
@@ -235,7 +236,7 @@ class SubsetPredictor:
             return self._means(Z, weights, K), ((k.variance(Z) + extra).unsqueeze(-2) - explained).clamp_min(0.0).mT
 
         parts = (self._last.covariance, self._weights, Z, self._turned, self._shares)
-        mean, variance = by_sample(moments, self._samples, *parts)
+        mean, variance = by_sample(moments, self._samples, self._turned.shape[-2] * Z.shape[-2], *parts)
         return mean, variance
 
     def joint(

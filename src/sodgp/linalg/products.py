@@ -24,6 +24,8 @@ _GROUP_ELEMENTS = 2**22
 _GROUP_ELEMENTS_CUDA = 2**26
 # The same where rows go in blocks: within the caches, and far below what the allocator maps anew at every use.
 _BLOCK_ELEMENTS = 2**19
+# Of all samples: 512 kB.
+_AT_ONCE_ELEMENTS = 2**16
 
 
 class HiddenRows(torch.autograd.Function):
@@ -257,20 +259,28 @@ class Sampled(Protocol):
         """The part of one sample."""
 
 
-def by_sample(work: Callable[..., tuple[Tensor, ...]], samples: int, *parts: Tensor | Sampled) -> tuple[Tensor, ...]:
+def by_sample(
+    work: Callable[..., tuple[Tensor, ...]], samples: int, elements: int, *parts: Tensor | Sampled
+) -> tuple[Tensor, ...]:
     """The results of ``work(*parts)``, on a CPU from one of so many samples at a time.
 
     What `work` makes of one sample then stays in the caches, and its products are several times as fast as one product
-    for all samples. Samples are axis -3 of the tensors and of the results; a tensor with one there serves them all.
+    for all samples. Where the arrays of one sample have so few `elements` that those of all samples stay there, too,
+    they are made at once: a loop would take longer than the products. Samples are axis -3 of the tensors and of the
+    results; a tensor with one there serves them all.
 
     Examples
     --------
     >>> A, B = torch.ones(4, 2, 3), torch.ones(1, 3, 5)
-    >>> (product,) = by_sample(lambda a, b: (a @ b,), 4, A, B)
+    >>> (product,) = by_sample(lambda a, b: (a @ b,), 4, 10, A, B)
     >>> product.shape
     torch.Size([4, 2, 5])
     """
-    if samples == 1 or any(isinstance(part, Tensor) and part.is_cuda for part in parts):
+    if (
+        samples == 1
+        or samples * elements <= _AT_ONCE_ELEMENTS
+        or any(isinstance(part, Tensor) and part.is_cuda for part in parts)
+    ):
         return work(*parts)
     results = [work(*(_of_sample(part, index) for part in parts)) for index in range(samples)]
     return tuple(torch.cat(values, -3) for values in zip(*results, strict=True))
