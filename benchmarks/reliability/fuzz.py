@@ -29,7 +29,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.reliability.mutations import SIGNED, UNSIGNED, signed
-from sodgp import DeepGPClassifier, DeepGPRegressor
+from sodgp import DeepGPRegressor
 from sodgp.errors import ModelFileError, SodgpError
 from sodgp.estimator.files.record_fields import encode_parameters
 from sodgp.estimator.files.records import load_any

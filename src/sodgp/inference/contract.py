@@ -320,12 +320,7 @@ class Inference(Protocol):
     def usual_batch(self, size: int, n_rest: int, least: int) -> int | None:
         """Default number of rows of the rest in a step; None for the paper's 2,000, the subset included.
 
-        Parameters
-        ----------
-        size, n_rest : int
-            Rows of the subset and outside it.
-        least : int
-            The least number that the chosen effort allows.
+        There are `size` rows in the subset and `n_rest` outside it, and the chosen effort allows no fewer than `least`.
         """
         return None
 
@@ -358,15 +353,9 @@ class Inference(Protocol):
     def moves(self, model: DeepGP, batch: Batch, draws: Draws, pace: Tensor | float) -> Moves:
         """Next values of buffers that do not follow a gradient but move to a fixed point; by default none.
 
-        Asked after every step of the optimiser, without a gradient, and like `terms` free of conditions on values.
-
-        Parameters
-        ----------
-        model, batch
-        draws : Draws
-            The only source of random numbers.
-        pace : float or scalar Tensor
-            The learning rate relative to the initial one: it falls with the schedule, and is halved by a roll-back.
+        Asked after every step of the optimiser, without a gradient, and like `terms` free of conditions on values. All
+        random numbers come from `draws`. `pace` is the learning rate relative to the initial one: it falls with the
+        schedule, and is halved by a roll-back.
         """
         return []
 

@@ -14,6 +14,7 @@ from torch import Tensor
 from sodgp.errors import ConfigurationError
 from sodgp.inference import sod_labels, sod_sites, sod_transfer
 from sodgp.inference.contract import Batch, Inference, Moves, Parameters, Predictor, Subset, Terms, TrainingSet
+from sodgp.inference.sod_initial import prior_means, uniform_means
 from sodgp.inference.sod_prediction import MarginalPredictor, kept_or_drawn
 from sodgp.layers.contract import Points
 from sodgp.layers.families import FAMILIES
@@ -293,9 +294,9 @@ class SoD(parameters.Parameters, Inference):
             )
             layers.append(layer)
         if start.means == "uniform":
-            _start_uniform(layers, generator)
+            uniform_means(layers, generator)
         elif self.parameterization == "paper" and data is not None:
-            _start_at_prior_means(layers, data.X_s)
+            prior_means(layers, data.X_s)
         return DeepGP(layers, architecture.build_likelihood(), replicates=architecture.replicates)
 
     def terms(self, model: DeepGP, batch: Batch, draws: Draws) -> Terms:
@@ -385,21 +386,3 @@ class SoD(parameters.Parameters, Inference):
             # Covariances with the rows are those of one sample at a time, in the last layer of all outputs.
             per_row += M * (1.0 + model.n_outputs - 3.2 * (n_samples if len(widths) > 1 else 1))
         return fixed + M * M * (max(len(widths) - 2, 0) * T + own), per_row
-
-
-def _start_at_prior_means(layers: list[SubsetLayer], X_s: Float[Tensor, "*replicates M D"]) -> None:
-    """Set the means of the paper's q to the prior means of the subset; for the whitened q these are at zero."""
-    Z_s = X_s.unsqueeze(-3)
-    with torch.no_grad():
-        for layer in layers:
-            Z_s = layer.mean(Z_s)
-            layer.q_mean.copy_(Z_s.squeeze(-3))
-
-
-def _start_uniform(layers: list[SubsetLayer], generator: torch.Generator) -> None:
-    """Set the means of q to uniform numbers on [0, 1), the same in every layer, as in the authors' program."""
-    widest = max(layer.q_mean.shape[-1] for layer in layers)
-    numbers = torch.rand(layers[0].q_mean.shape[-2], widest, generator=generator, dtype=layers[0].q_mean.dtype)
-    with torch.no_grad():
-        for layer in layers:
-            layer.q_mean.copy_(numbers[:, : layer.q_mean.shape[-1]])
