@@ -12,6 +12,7 @@ import pytest
 from cli_runner import run
 
 from sodgp import DeepGPClassifier, DeepGPRegressor
+from sodgp.cli.summary import print_table
 from sodgp.errors import InputError, NumericalWarning, printable
 
 CLEAR, TITLE = "\x1b[2J\x1b[H", "\x1b]0;owned\x07"
@@ -66,6 +67,16 @@ def test_evaluate_and_predict(model, table, tmp_path):
     assert_harmless(scores.stdout, scores.stderr, predictions.stdout, predictions.stderr)
 
 
+def test_a_table_of_predictions_on_a_terminal(monkeypatch, capsys):
+    frame = FRAME.assign(note=f"cell{CLEAR}")
+    for is_terminal in (True, False):
+        monkeypatch.setattr("sys.stdout.isatty", lambda is_terminal=is_terminal: is_terminal)
+        print_table(frame)
+        said = capsys.readouterr().out
+        assert bool(CONTROL.search(said)) is not is_terminal
+        assert "cell" in said
+
+
 def test_labels_of_classes(tmp_path):
     labels = [f"yes{CLEAR}", "no\u202e"] * 10
     model = DeepGPClassifier(n_layers=1, max_iter=2, subset_size=5, n_predict_samples=2, random_state=0)
@@ -80,7 +91,8 @@ def test_labels_of_classes(tmp_path):
 def test_fit_and_its_errors(table, tmp_path):
     fitted = run("fit", table, "--target", TARGET, "--out", tmp_path / "m.sodgp", "--max-iter", "2", "--layers", "1")
     assert fitted.exit_code == 0, fitted.stderr
-    FRAME.assign(**{TARGET: ROWS[:, 0], f"text{CLEAR}": "red"}).to_parquet(table)
+    cells = [*map(str, range(19)), f"red{CLEAR}"]
+    FRAME.assign(**{TARGET: ROWS[:, 0], f"text{CLEAR}": cells}).to_parquet(table)
     refused = run("fit", table, "--target", TARGET, "--out", tmp_path / "n.sodgp")
     unknown = run("fit", table, "--target", f"no{TITLE}", "--out", tmp_path / "n.sodgp")
     assert refused.exit_code == unknown.exit_code == 1
@@ -89,7 +101,7 @@ def test_fit_and_its_errors(table, tmp_path):
 
 def test_messages_of_the_library():
     with pytest.raises(InputError, match=r"columns a\\u001b\[2J") as caught:
-        DeepGPRegressor().fit(FRAME.assign(**{NAMES[0]: np.nan}), ROWS[:, 0])
+        DeepGPRegressor(columns="numeric").fit(FRAME.assign(**{NAMES[0]: np.nan}), ROWS[:, 0])
     assert_harmless(str(caught.value))
     with warnings.catch_warnings(record=True) as seen:
         warnings.simplefilter("always")

@@ -15,7 +15,7 @@ from sodgp.cli.config import FitConfig, read_config
 from sodgp.cli.group import DEBUG, Commands, ExitCode
 from sodgp.cli.options import estimator_flags
 from sodgp.cli.predictions import predictions
-from sodgp.cli.summary import line, print_json, print_summary, print_written
+from sodgp.cli.summary import line, print_json, print_summary, print_table, print_written
 from sodgp.cli.tables import (
     as_json_columns,
     check_output,
@@ -264,7 +264,7 @@ def predict(
         print_json({"rows": len(result), "predictions": as_json_columns(result)})
         return
     if out is None:
-        typer.echo(result.to_csv(index=False), nl=False)
+        print_table(result)
         return
     write_table(result, out)
     print_written(len(result), list(result), out, as_json)

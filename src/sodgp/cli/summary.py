@@ -5,12 +5,15 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from sodgp.errors import printable
 from sodgp.system.progress import say
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 def print_summary(about: dict[str, Any]) -> None:
@@ -54,6 +57,12 @@ def print_json(content: dict[str, Any]) -> None:
     # JSON can escape what the stream cannot hold.
     is_unicode = (sys.stdout.encoding or "").lower().startswith("utf")
     typer.echo(printable(json.dumps(content, indent=2, allow_nan=False, ensure_ascii=not is_unicode)))
+
+
+def print_table(frame: pd.DataFrame) -> None:
+    """A frame as CSV: for programs as it is, on a terminal with control characters as escapes."""
+    text = frame.to_csv(index=False, lineterminator="\n")
+    typer.echo(printable(text) if sys.stdout.isatty() else text, nl=False)
 
 
 def print_written(rows: int, columns: list[str], out: Path, as_json: bool) -> None:

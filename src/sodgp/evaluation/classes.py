@@ -15,6 +15,7 @@ from sodgp.estimator.columns import in_parts
 from sodgp.estimator.describe import target_names
 from sodgp.evaluation.scores import Score
 from sodgp.predictive.classes import codes_of
+from sodgp.system.readable import check_readable
 from sodgp.system.validation import FloatArray, to_rows
 
 if TYPE_CHECKING:
@@ -159,6 +160,7 @@ def evaluate_classes(
     names = target_names(model) if targets is None else list(targets)
     if len(names) != 1:
         raise InputError(f"targets has {len(names)} names, but a classifier has 1 target.")
+    check_readable(X, "X")
     labels = to_rows(y, "y")
     if labels.ndim == 2 and labels.shape[1] == 1:
         labels = labels[:, 0]
