@@ -136,7 +136,10 @@ def test_the_page_of_the_command_line_is_up_to_date():
         assert re.search(rf"^\| {code.value} \|", page, re.MULTILINE)
 
 
-@pytest.mark.parametrize("page", ["command-line.md", "tables.md", "report.md", "quickstart.md", "../README.md"])
+@pytest.mark.parametrize(
+    "page",
+    ["command-line.md", "tables.md", "report.md", "quickstart.md", "scale.md", "classification.md", "../README.md"],
+)
 def test_commands_of_the_pages_have_these_flags(page):
     text = (DOCS / page).read_text(encoding="utf-8")
     lines = re.findall(r"^sodgp (\w+)(.*)$", text, re.MULTILINE)

@@ -227,7 +227,7 @@ OPTIONS: Final[dict[str, Option]] = {
     "outlier_probability": Option(
         NUMBER,
         "That a row is unlike those seen in training; its distribution is then ten times as wide",
-        "1 / (rows + 1) where the objective is predictive, else 0",
+        "1 / (rows + 1) where the objective is predictive or leave_one_out, else 0",
         panel=_TRAINING,
         place="likelihood",
     ),
