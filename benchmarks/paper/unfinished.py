@@ -19,6 +19,8 @@ from sodgp.training.checkpoint.folder import CheckpointFolder
 FOLDER = ".unfinished"
 EVERY = "1min"
 _CELLS = "cells.json"
+# The fit holds a folder of its own inside ours, which `kept` holds.
+_CHECKPOINTS = "checkpoints"
 
 
 @contextmanager
@@ -51,7 +53,8 @@ def kept(out: Path, keys: Sequence[Key], identity: Mapping[str, Any]) -> Iterato
             yield {}, False
             return
         write_text_whole(path / _CELLS, json.dumps(files))
-        yield {"checkpoint": Checkpoint(str(path), every=EVERY)}, _can_be_read(path)
+        checkpoints = path / _CHECKPOINTS
+        yield {"checkpoint": Checkpoint(str(checkpoints), every=EVERY)}, _can_be_read(checkpoints)
 
 
 def discard(options: Mapping[str, Any]) -> None:

@@ -19,7 +19,7 @@ from sodgp.cli.options import FLAG, INFERENCES, KERNELS, LIKELIHOODS, NO_FLAG, O
 from sodgp.errors import ConfigurationError
 from sodgp.estimator.options.fields import EFFORTS, METHODS
 from sodgp.estimator.options.fields import LIKELIHOODS as LIBRARY_LIKELIHOODS
-from sodgp.inference.sod import OBJECTIVES
+from sodgp.inference.sod import ALL_LABELS_ROWS, MANY_ROWS, OBJECTIVES
 from sodgp.kernels.make import KERNEL_NAMES
 from sodgp.linalg.cholesky import Jitter
 from sodgp.selectors import SELECTORS
@@ -84,17 +84,46 @@ def test_defaults_in_the_help_are_those_of_the_estimator(name):
 
 def test_defaults_that_the_library_decides_are_documented_right():
     effort, told = EFFORTS[DEFAULTS["effort"]], {name: option.default for name, option in OPTIONS.items()}
-    assert told["max_iter"] == f"{effort.max_iter}, or by --effort"
+    all_labels, rows = SoD(objective="collapsed"), f"for sod with up to {ALL_LABELS_ROWS:,} rows"
+    most, few, small = (all_labels.usual_steps(effort.max_iter, n_rows) for n_rows in (1, ALL_LABELS_ROWS, 160))
+    assert small == few
+    told_steps = f"{few} {rows} (up to {most} below 160), else {effort.max_iter}, or by --effort"
+    assert told["max_iter"] == told_steps
+    assert told["learning_rate"] == f"{all_labels.usual_rate} {rows}, else {SoD(objective='bound').usual_rate}"
     assert told["subset_size"] == f"{effort.subset_size}, or by --effort"
-    assert told["batch_size"] == f"{effort.subset_size + effort.batch_rows}, or by --effort and rows"
+    assert all_labels.usual_batch(effort.subset_size, ALL_LABELS_ROWS, effort.batch_rows) == ALL_LABELS_ROWS
+    assert told["batch_size"] == f"all {rows}, else {effort.subset_size + effort.batch_rows}, or by --effort and rows"
     assert told["n_members"] == f"{effort.members}, or by --effort"
     assert told["member_spread"] == f"{SoD().usual_spread(4):.2f} for 4 members"
     single, double = (float(text) for text in re.findall(r"1e-\d", told["jitter"])[::-1])
     assert (single, double) == tuple(Jitter.default(dtype).amount for dtype in (torch.float32, torch.float64))
-    words = {True: {"tied", "trained"}, False: {"off"}, None: {"on with 500 rows"}}
+    words = {True: {"tied", "trained"}, False: {"off"}, None: {f"on; for other noise with {MANY_ROWS} rows"}}
     for name, option in OPTIONS.items():
         if option.kind is FLAG:
             assert option.default in words[default(name)]
+
+
+@pytest.mark.parametrize(
+    ("n_rows", "n_layers", "likelihood", "objective", "separate"),
+    [
+        (ALL_LABELS_ROWS, 2, "gaussian", "leave_one_out", True),
+        (ALL_LABELS_ROWS + 1, 2, "gaussian", "predictive", True),
+        (MANY_ROWS - 1, 2, "gaussian", "collapsed", True),
+        (ALL_LABELS_ROWS, 1, "gaussian", "collapsed", False),
+        (ALL_LABELS_ROWS + 1, 1, "gaussian", "bound", False),
+        (MANY_ROWS, 2, "poisson", "predictive", True),
+        (MANY_ROWS - 1, 2, "poisson", "bound", False),
+    ],
+)
+def test_what_the_rows_decide_is_what_the_help_says(n_rows, n_layers, likelihood, objective, separate):
+    told = OPTIONS["objective"].default
+    assert told == (
+        f"for sod leave_one_out, above {ALL_LABELS_ROWS:,} rows predictive; with one layer or below {MANY_ROWS} rows"
+        " collapsed and bound; other noise predictive or bound"
+    )
+    options = LIBRARY_LIKELIHOODS[likelihood]()
+    method = SoD().settled(n_rows=n_rows, n_layers=n_layers, kernel="rbf", likelihood=options)
+    assert (method.objective, method.separate_kernels) == (objective, separate)
 
 
 def test_the_page_of_the_command_line_is_up_to_date():
@@ -107,7 +136,10 @@ def test_the_page_of_the_command_line_is_up_to_date():
         assert re.search(rf"^\| {code.value} \|", page, re.MULTILINE)
 
 
-@pytest.mark.parametrize("page", ["command-line.md", "tables.md", "report.md", "quickstart.md", "../README.md"])
+@pytest.mark.parametrize(
+    "page",
+    ["command-line.md", "tables.md", "report.md", "quickstart.md", "scale.md", "classification.md", "../README.md"],
+)
 def test_commands_of_the_pages_have_these_flags(page):
     text = (DOCS / page).read_text(encoding="utf-8")
     lines = re.findall(r"^sodgp (\w+)(.*)$", text, re.MULTILINE)

@@ -192,10 +192,16 @@ OPTIONS: Final[dict[str, Option]] = {
         choices=("quick", "standard", "thorough"),
     ),
     "max_iter": Option(
-        INTEGER, "Steps of training", "155 for sod with up to 2,000 rows, else 1400, or by --effort", panel=_TRAINING
+        INTEGER,
+        "Steps of training",
+        "155 for sod with up to 2,000 rows (up to 620 below 160), else 1400, or by --effort",
+        panel=_TRAINING,
     ),
     "batch_size": Option(
-        INTEGER, "Rows that a step sees, the subset counted in", "300, or by --effort and rows", panel=_TRAINING
+        INTEGER,
+        "Rows that a step sees, the subset counted in",
+        "all for sod with up to 2,000 rows, else 300, or by --effort and rows",
+        panel=_TRAINING,
     ),
     "learning_rate": Option(NUMBER, "Of Adam", "0.1 for sod with up to 2,000 rows, else 0.03", panel=_TRAINING),
     "schedule": Option(
@@ -210,7 +216,8 @@ OPTIONS: Final[dict[str, Option]] = {
         TEXT,
         "What training maximises: the bound, or the predictive density of the rest (sod, dsvi); with the labels of all"
         " rows in q_hat, collapsed or leave_one_out (sod)",
-        "for sod leave_one_out, above 2,000 rows predictive; with one layer or below 500 rows collapsed; else bound",
+        "for sod leave_one_out, above 2,000 rows predictive; with one layer or below 500 rows collapsed and bound;"
+        " other noise predictive or bound",
         choices=("bound", "predictive", "collapsed", "leave_one_out"),
         panel=_TRAINING,
         place=_METHOD,
@@ -220,7 +227,7 @@ OPTIONS: Final[dict[str, Option]] = {
     "outlier_probability": Option(
         NUMBER,
         "That a row is unlike those seen in training; its distribution is then ten times as wide",
-        "1 / (rows + 1) where the objective is predictive, else 0",
+        "1 / (rows + 1) where the objective is predictive or leave_one_out, else 0",
         panel=_TRAINING,
         place="likelihood",
     ),

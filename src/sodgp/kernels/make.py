@@ -54,6 +54,8 @@ def make_kernel(
     variance, lengthscale : float
         Initial values of named kernels; ``lengthscale=None`` is the square root of `input_dim`, the typical distance
         of standardised rows.
+    log_scale : bool
+        Whether variance and lengthscales of named kernels are trained as logarithms instead of through softplus.
     dtype : torch.dtype
     replicates : torch.Size
         Leading axes of independent models; the Monte Carlo axis is put behind them.

@@ -52,9 +52,9 @@ class GaussianOptions(Parameters):
     ----------
     outlier_probability : float or None
         Probability that a new observation is unlike those in the training data; its distribution is then ten times as
-        wide. None is 1 / (N + 1) after N training rows where the objective is the predictive density, which makes
-        models more confident than N rows can justify, else 0. Not used in training: it can be changed without a new
-        fit.
+        wide. None is 1 / (N + 1) after N training rows where the objective is ``"predictive"`` or
+        ``"leave_one_out"``, which make models more confident than N rows can justify, else 0. Not used in training: it
+        can be changed without a new fit.
     """
 
     outlier_probability: float | None = None

@@ -162,7 +162,7 @@ def test_a_fit_under_way_is_left_to_its_process(tmp_path):
         with kept(tmp_path, keys[:1], {}) as (another, _):
             assert another["checkpoint"].folder != options["checkpoint"].folder
         forget(tmp_path, keys)
-        assert [path.name for path in (tmp_path / FOLDER).iterdir()] == [Path(options["checkpoint"].folder).name]
+        assert [path.name for path in (tmp_path / FOLDER).iterdir()] == [Path(options["checkpoint"].folder).parent.name]
     forget(tmp_path, keys[1:])
     assert (tmp_path / FOLDER).exists()  # one cell of it is missing
     forget(tmp_path, keys)
