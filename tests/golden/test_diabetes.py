@@ -19,7 +19,7 @@ SPLITS = [paper_split(len(X), split) for split in range(3)]
 
 
 def of_exact_gp(train, test):
-    """NLPP of every test row in original units, of a GP that is standardised by the training part as our estimator is."""
+    """NLPP of every test row in original units; standardised by the training part, as inside our estimator."""
     inputs, targets = StandardScaler().fit(X[train]), StandardScaler().fit(Y[train, None])
     kernel = ConstantKernel() * RBF(np.full(X.shape[1], X.shape[1] ** 0.5)) + WhiteKernel()
     with warnings.catch_warnings():

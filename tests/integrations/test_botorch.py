@@ -130,9 +130,8 @@ def test_several_outputs_can_be_scalarised(two):
     weights = torch.tensor([1.0, -0.5], dtype=torch.float64)
     # An improvement that samples can see.
     best = float((two.posterior(POINTS[:, :1]).mean @ weights).min())
-    by_samples = qLogExpectedImprovement(
-        two, best_f=best, objective=LinearMCObjective(weights), sampler=SobolQMCNormalSampler(torch.Size([4096]), seed=1)
-    )
+    objective, sampler = LinearMCObjective(weights), SobolQMCNormalSampler(torch.Size([4096]), seed=1)
+    by_samples = qLogExpectedImprovement(two, best_f=best, objective=objective, sampler=sampler)
     by_posterior = LogExpectedImprovement(two, best_f=best, posterior_transform=ScalarizedPosteriorTransform(weights))
     torch.testing.assert_close(by_samples(POINTS[:, :1]), by_posterior(POINTS[:, :1]), rtol=0.05, atol=0.05)
 
