@@ -81,7 +81,8 @@ def test_fit_and_its_errors(table, tmp_path):
     fitted = run("fit", table, "--target", TARGET, "--out", tmp_path / "m.sodgp", "--max-iter", "2", "--layers", "1")
     assert fitted.exit_code == 0, fitted.stderr
     FRAME.assign(**{TARGET: ROWS[:, 0], f"text{CLEAR}": "red"}).to_parquet(table)
-    refused = run("fit", table, "--target", TARGET, "--out", tmp_path / "n.sodgp")
+    numbers = f"text{CLEAR}:number"
+    refused = run("fit", table, "--target", TARGET, "--out", tmp_path / "n.sodgp", "--columns", numbers)
     unknown = run("fit", table, "--target", f"no{TITLE}", "--out", tmp_path / "n.sodgp")
     assert refused.exit_code == unknown.exit_code == 1
     assert_harmless(*(text for each in (fitted, refused, unknown) for text in (each.stdout, each.stderr)))
@@ -89,7 +90,7 @@ def test_fit_and_its_errors(table, tmp_path):
 
 def test_messages_of_the_library():
     with pytest.raises(InputError, match=r"columns a\\u001b\[2J") as caught:
-        DeepGPRegressor().fit(FRAME.assign(**{NAMES[0]: np.nan}), ROWS[:, 0])
+        DeepGPRegressor().fit(FRAME.assign(**{NAMES[0]: np.inf}), ROWS[:, 0])
     assert_harmless(str(caught.value))
     with warnings.catch_warnings(record=True) as seen:
         warnings.simplefilter("always")
