@@ -26,7 +26,7 @@ QUICK = ["--max-iter", "3", "--subset-size", "10"]
 
 def test_fit_predict_info(go, table, tmp_path):
     result = go("fit", "data.csv", "--target", "y", "--out", "model/", *QUICK)
-    for word in ("rows", "parameters", "bound", "seconds", "saved to"):
+    for word in ("rows", "parameters", "collapsed", "nats after 3 steps", "seconds", "saved to"):
         assert word in result.stdout
     table[["b", "a"]].to_csv("new.csv", index=False)  # another order of the columns
     result = go("predict", "model/", "new.csv", "--out", "p.csv", code=1)
@@ -262,12 +262,18 @@ def test_info_shows_what_was_decided_from_the_data(go, table):
     go("fit", "data.csv", "--target", "y", "--out", "m", "--quiet", *QUICK)
     lines = go("info", "m").stdout.splitlines()
     shown = dict(re.split(r" {2,}", line, maxsplit=1) for line in lines)
-    assert shown["objective"] == "bound"
+    assert shown["objective"] == "collapsed"
+    assert "nats after 3 steps" in shown["value"]
     assert shown["rows"] == "30, 10 in the subset"
     assert shown["outliers"] == "0 of the probability of a prediction"
-    assert "for each output" not in shown["method"]
+    assert "for each output of the first layer" in shown["method"]
     about = json.loads(go("info", "m", "--json").stdout)
-    assert (about["objective"], about["separate_kernels"], about["likelihood"]) == ("bound", False, "gaussian")
+    assert (about["objective"], about["separate_kernels"], about["likelihood"]) == ("collapsed", True, "gaussian")
+    go("fit", "data.csv", "--target", "y", "--out", "b", "--quiet", "--objective", "bound", *QUICK)
+    shown = dict(re.split(r" {2,}", line, maxsplit=1) for line in go("info", "b").stdout.splitlines())
+    assert shown["objective"] == "bound"
+    assert "nats after 3 steps" in shown["bound"]
+    assert "for each output" not in shown["method"]
     options = ["--objective", "predictive", "--separate-kernels", "--likelihood", "heavy_tailed", "--n-members", "2"]
     go("fit", "data.csv", "--target", "y", "--out", "n", "--quiet", *options, *QUICK)
     lines = go("info", "n").stdout.splitlines()
@@ -375,7 +381,7 @@ def test_a_checkpoint_is_resumed_and_of_other_options_refused(go, table):
     before = DeepGPRegressor.load("m.sodgp").predict(table[["a", "b", "z"]])
     go(*fit, "--resume", *QUICK)
     np.testing.assert_array_equal(DeepGPRegressor.load("m.sodgp").predict(table[["a", "b", "z"]]), before)
-    assert "n_layers=3 then, 2 now" in go(*fit, "--resume", "--layers", "2", *QUICK, code=1).stderr
+    assert "n_layers=None then, 2 now" in go(*fit, "--resume", "--layers", "2", *QUICK, code=1).stderr
     assert "set checkpoint" in go("fit", "data.csv", "--target", "y", "--out", "n.sodgp", "--resume", code=2).stderr
 
 
@@ -398,6 +404,8 @@ def test_how_often_needs_where(go, table):
 def test_patience_ends_training_on_held_out_rows(go, table):
     table.assign(y=np.random.default_rng(1).normal(size=30)).to_csv("data.csv", index=False)  # nothing to learn
     options = ["--validation-fraction", "0.3", "--patience", "1", "--layers", "1", "--subset-size", "5", "--json"]
+    # The objectives of all labels fall back to the noise alone by ever smaller steps, each a little better.
+    options += ["--objective", "bound"]
     common = ["fit", "data.csv", "--target", "y", "--out", "m.sodgp", "--max-iter", "400", "--max-minutes", "5"]
     about = json.loads(go(*common, *options).stdout)
     assert about["stopped"] == "callback"

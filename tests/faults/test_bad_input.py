@@ -9,7 +9,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.exceptions import NotFittedError
 
-from sodgp import DeepGPRegressor
+from sodgp import DeepGPRegressor, SoD
 from sodgp.errors import ConfigurationError, InputError, NumericalWarning, SubsetSizeWarning
 from sodgp.model.architecture import Initialization
 
@@ -244,9 +244,10 @@ def test_units_whose_variance_overflows_are_refused():
 # ----- the subset
 
 
-def test_asking_for_more_subset_rows_than_there_are_warns_and_takes_all():
+@pytest.mark.parametrize("objective", ["bound", "leave_one_out"])
+def test_asking_for_more_subset_rows_than_there_are_warns_and_takes_all(objective):
     with pytest.warns(SubsetSizeWarning, match="subset_size=50 is more than the 30 rows"):
-        model = fit(subset_size=50)
+        model = fit(subset_size=50, inference=SoD(objective=objective))
     assert_array_equal(np.sort(model.subset_indices_), np.arange(30))
     assert model.history_.terms["rest"] == [0.0, 0.0]
     assert_sensible(model, X, Y)
@@ -301,7 +302,6 @@ OUT_OF_RANGE = [
     ("n_layers", 0),
     ("n_layers", 1.5),
     ("hidden_width", 0),
-    ("hidden_width", [2, 2, 2]),
     ("subset_size", 0),
     ("subset_size", 2.5),
     ("kernel", None),
@@ -338,6 +338,12 @@ OUT_OF_RANGE = [
 def test_a_value_out_of_range_is_refused_by_name(option, value):
     with pytest.raises(ConfigurationError, match=option.split("__")[-1]):
         fit(**{option: value})
+
+
+def test_there_is_one_width_for_each_hidden_layer():
+    with pytest.raises(ConfigurationError, match=r"hidden_width=\[2, 2, 2\] has 3 entries, but n_layers=3"):
+        fit(n_layers=3, hidden_width=[2, 2, 2])
+    assert len(fit(hidden_width=[2, 2, 2]).model_.layers) == 4
 
 
 SAMPLER = [

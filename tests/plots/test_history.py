@@ -21,12 +21,18 @@ def test_the_history_of_several_members_is_that_of_the_first(ax):
         plots.plot_history(DeepGPRegressor(), ax=ax)
 
 
-def test_history_has_the_bound_and_its_terms(model, ax):
+@pytest.mark.parametrize(("objective", "name"), [("bound", "bound"), (None, "objective")])
+def test_history_has_the_bound_and_its_terms(ax, objective, name):
+    options = {"inference": SoD(objective=objective), "n_layers": 3, "subset_size": 8, "max_iter": 5}
+    model = DeepGPRegressor(**options, random_state=0).fit(x[:20, None], x[:20])
     assert plots.plot_history(model, ax=ax) is ax
-    assert labels(ax)[0] == "bound"
+    assert labels(ax)[0] == name
     assert len(ax.lines) == 1 + len(model.history_.terms)
     total = np.sum([line.get_ydata() for line in ax.lines[1:]], axis=0)
     np.testing.assert_allclose(total, ax.lines[0].get_ydata(), rtol=1e-6)
+
+
+def test_a_history_alone_is_of_a_bound(ax):
     history = History([1, 50, 100], [-9.0, -5.0, -4.0], {}, [0.0, 1.0, 2.0])
     alone = plots.plot_history(history, terms=False, ax=Figure().subplots())
     assert [line.get_label() for line in alone.lines] == ["bound"]

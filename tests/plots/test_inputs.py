@@ -33,9 +33,11 @@ def test_subset_points_are_rows_of_the_data(tabular, model, ax):
 
 
 def test_relevance_is_the_inverse_lengthscale(tabular, ax):
+    first, second, _ = (layer.kernel.base_kernel.lengthscale.detach().numpy() for layer in tabular.model_.layers)
     values = plots.relevance(tabular)
-    expected = 1 / tabular.model_.layers[0].kernel.base_kernel.lengthscale.detach().numpy().ravel()
-    np.testing.assert_allclose(values, expected, rtol=1e-10)
+    # Each of the two outputs of layer 1 has a kernel, of which a bar shows the mean square.
+    np.testing.assert_allclose(values, np.sqrt((first.reshape(2, 3) ** -2).mean(0)), rtol=1e-10)
+    np.testing.assert_allclose(plots.relevance(tabular, 2), 1 / second.ravel(), rtol=1e-10)
     plots.plot_relevance(tabular, most=2, ax=ax)
     assert [bar.get_width() for bar in ax.patches] == pytest.approx(sorted(values)[::-1][:2])
     assert "1 shorter bars left out" in ax.get_xlabel()

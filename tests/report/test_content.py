@@ -82,7 +82,7 @@ def test_ctrl_c_in_a_fold_ends_cross_validation(model):
 
 
 def test_folds_train_on_what_the_model_was_trained_on(monkeypatch):
-    """Of 500 rows the default trains for prediction; the 250 of a fold alone would be trained on the bound."""
+    """Of 500 rows the default predicts each from all others; the 250 of a fold alone would be trained on a bound."""
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(500, 2)), rng.normal(size=500)
     model = DeepGPRegressor(max_iter=2, subset_size=5, random_state=0).fit(X, y)
@@ -90,9 +90,19 @@ def test_folds_train_on_what_the_model_was_trained_on(monkeypatch):
     honest = DeepGPRegressor.fit
     monkeypatch.setattr(DeepGPRegressor, "fit", lambda self, *a: fitted.append(self) or honest(self, *a))
     found = cross_validated(model, X, y, 2)
-    assert [member.objective_ for member in fitted] == ["predictive", "predictive"]
-    assert found.about["objective"] == "predictive"
+    assert [member.objective_ for member in fitted] == ["leave_one_out", "leave_one_out"]
+    assert found.about["objective"] == "leave_one_out"
     assert any("objective" in words for words in Elements(found.html()).words)
+
+
+def test_folds_have_as_many_layers_as_the_model(monkeypatch):
+    """Of 170 rows a model has two layers by default; of the 85 of a fold alone it would have three."""
+    fitted = []
+    honest = DeepGPRegressor.fit
+    monkeypatch.setattr(DeepGPRegressor, "fit", lambda self, *a: fitted.append(self) or honest(self, *a))
+    model = DeepGPRegressor(max_iter=2, subset_size=5, random_state=0).fit(FRAME[:170], Y[:170])
+    cross_validated(model, FRAME[:170], Y[:170], 2)
+    assert [len(each.model_.layers) for each in fitted] == [2, 2, 2]
 
 
 @pytest.mark.parametrize("cv", [1, 31, True, 2.5])

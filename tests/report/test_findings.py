@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from report_data import FRAME, NASTY, Y, texts
 
-from sodgp import DeepGPRegressor
+from sodgp import DeepGPRegressor, SoD
 from sodgp.report import held_out
 
 
@@ -42,6 +42,24 @@ def test_overconfidence_timidity_and_worthlessness(model):
     assert "underconfident" in texts(held_out(model, FRAME[140:], mean).findings)
     shuffled = held_out(model, FRAME[140:], Y[140:].to_numpy()[::-1])
     assert "not clearly better than the mean" in texts(shuffled.findings)
+
+
+@pytest.mark.parametrize(
+    ("objective", "fix"),
+    [
+        ("predictive", "inference__objective='bound'"),
+        ("leave_one_out", "inference__objective='collapsed'"),
+        ("bound", "Train longer"),
+        ("collapsed", "Train longer"),
+    ],
+)
+def test_what_to_try_against_overconfidence(objective, fix):
+    X, y = FRAME[["a"]], Y + 20 * np.random.default_rng(1).normal(size=240)
+    options = {"inference": SoD(objective=objective), "n_layers": 2, "max_iter": 5, "subset_size": 10}
+    model = DeepGPRegressor(**options, random_state=0).fit(X[:60], Y[:60])
+    (found,) = (f for f in held_out(model, X[60:], y[60:]).findings if "overconfident" in f.text)
+    assert found.fix.startswith("Train")
+    assert fix in found.fix
 
 
 def test_tails_that_are_too_heavy(model):

@@ -110,7 +110,7 @@ def describe(model: DeepGPEstimator) -> dict[str, Any]:
         ``columns`` (what became of each, where they are of a table), ``targets``, ``rows``, ``subset_rows`` (inducing
         points of a layer), ``separate_kernels`` (of the first layer's outputs), ``outlier_probability`` (of
         predictions), ``members``, ``member_spread`` (factor by which they are shrunk in the mixture), ``parameters``
-        (of all of them), ``objective`` (``"bound"``, ``"predictive"`` or ``"posterior"``) and its value ``bound``
+        (of all of them), ``objective`` (that of the method, or ``"posterior"`` of a sampler) and its value ``bound``
         (nats; of the first member), ``iterations``, ``stopped``, ``rollbacks``, ``jitter_climbs``, ``bad_gradients``,
         ``safeguards`` (these three in words), ``seconds`` of training, ``noise_std`` of every target, and ``options``,
         the estimator's arguments.

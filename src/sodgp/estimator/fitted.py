@@ -171,7 +171,7 @@ class FittedAttributes:
 
     @property
     def objective_(self) -> str:
-        """What was maximised: ``"bound"``, ``"predictive"`` or ``"posterior"``."""
+        """What was maximised: an objective of the method, such as ``"bound"``, or ``"posterior"`` of a sampler."""
         return cast(str, self.fitted_.method.objective)
 
     @property

@@ -116,8 +116,8 @@ class DeepGPRegressor(MultiOutputMixin, CheckedScore, DeepGPEstimator):
     history_ : History
         The objective and its named terms over the iterations.
     inference_, likelihood_, objective_, subset_size_, outlier_probability_, n_members_, columns_
-        What was decided from the data where an option left it open; `objective_` is ``"bound"``, ``"predictive"`` or
-        ``"posterior"``.
+        What was decided from the data where an option left it open; `objective_` is that of the method,
+        such as ``"bound"``, or ``"posterior"`` of a sampler.
     subset_indices_, validation_indices_ : ndarray of shape [M] and [V]
         Rows of the training data that form S (the last ones where S has moved), and those that were held out, which
         model files do not store.
@@ -260,6 +260,7 @@ class DeepGPRegressor(MultiOutputMixin, CheckedScore, DeepGPEstimator):
 
         Examples
         --------
+        >>> import numpy as np
         >>> X = np.linspace(-1, 1, 30)[:, None]
         >>> model = DeepGPRegressor(n_layers=1, max_iter=5, random_state=0).fit(X, np.sign(X[:, 0]))
         >>> low, high = model.predict_interval(X[:4], coverage=0.5)

@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from sodgp.errors import InputError
 from sodgp.estimator.columns import in_parts
 from sodgp.estimator.describe import target_names
-from sodgp.evaluation.scores import Score
+from sodgp.evaluation.scores import Score, check_rows
 from sodgp.predictive.classes import codes_of
 from sodgp.system.readable import check_readable
 from sodgp.system.validation import FloatArray, to_rows
@@ -166,13 +166,9 @@ def evaluate_classes(
         labels = labels[:, 0]
     if labels.ndim != 1:
         raise InputError(f"y must have the shape [N], not {list(labels.shape)}.")
-    count = len(X) if hasattr(X, "__len__") else 0
-    if len(labels) != count:
-        raise InputError(f"X has {count} rows, but y has {len(labels)}.")
-    if not count:
-        raise InputError("an evaluation needs at least one row.")
+    check_rows(X, labels)
     codes, rows = codes_of(labels, model.classes_), in_parts(model, X)
-    starts = range(0, count, _CHUNK_ROWS)
+    starts = range(0, len(codes), _CHUNK_ROWS)
     probability = np.concatenate([model.predict_proba(rows[start : start + _CHUNK_ROWS]) for start in starts])
     seen = model.fitted_.columns.class_rows
     assert seen is not None

@@ -275,26 +275,31 @@ def evaluate(
     return Evaluation(tuple(names), truth, mean, std, low, high, log_prob, crps, pit, base_mean, base_std, is_count)
 
 
+def check_rows(X: Any, y: NDArray[Any]) -> None:
+    """Raise InputError unless X is a table of as many rows as y, and has at least one."""
+    check_readable(X, "X")
+    rows = np.shape(X)[:1] if hasattr(X, "shape") else (len(X),) if hasattr(X, "__len__") else ()
+    if not rows:
+        raise InputError(f"X must be a table of rows, not {X!r:.100}.")
+    if len(y) != rows[0]:
+        raise InputError(f"X has {rows[0]} rows, but y has {len(y)}.")
+    if not len(y):
+        raise InputError("an evaluation needs at least one row.")
+
+
 def observed(model: DeepGPRegressor, X: Any, y: Any, *, by_name: bool = True) -> FloatArray:
     """Targets to compare predictions with, [N, P]; InputError where they fit neither model nor rows, or are not finite.
 
     With `by_name` named targets are put in the model's order; without it they must be in that order.
     """
     wanted = _checked(model).model_.n_outputs
-    check_readable(X, "X")
     values = _numbers(_in_order(model, y) if by_name else y)
     if values.ndim not in (1, 2):
         raise InputError(f"y must have the shape [N] or [N, {wanted}], not {list(values.shape)}.")
     values = values[:, None] if values.ndim == 1 else values
     if values.shape[1] != wanted:
         raise InputError(f"y has {values.shape[1]} columns, but the model has {wanted} targets.")
-    rows = np.shape(X)[:1] if hasattr(X, "shape") else (len(X),) if hasattr(X, "__len__") else ()
-    if not rows:
-        raise InputError(f"X must be a table of rows, not {X!r:.100}.")
-    if len(values) != rows[0]:
-        raise InputError(f"X has {rows[0]} rows, but y has {len(values)}.")
-    if not len(values):
-        raise InputError("an evaluation needs at least one row.")
+    check_rows(X, values)
     if not np.isfinite(values).all():
         row = int(np.flatnonzero(~np.isfinite(values).all(1))[0])
         raise InputError(f"y is missing or infinite in row {row}. Drop such rows.")

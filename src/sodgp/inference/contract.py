@@ -227,7 +227,7 @@ class Inference(Protocol):
 
     @property
     def objective(self) -> str | None:
-        """What training maximises: ``"bound"``, ``"predictive"`` (no bound of the evidence) or ``"posterior"``.
+        """What training maximises: ``"bound"``, one that is none, such as ``"predictive"``, or ``"posterior"``.
 
         Where a user may choose, an option of the same name is the answer; None until `settled` decides.
         """

@@ -32,8 +32,8 @@ _DASHES = ("-", "--", "-.", ":")
 def plot_history(model: DeepGPEstimator | History, *, terms: bool = True, ax: Axes | None = None) -> Axes:
     """The bound over the iterations, and its terms: fits to the data and negative KLs, which add up to it.
 
-    A model that was trained on the predictive density has an objective instead. The vertical axis is scaled without
-    the first tenth of the run and lone spikes.
+    A model that was trained on another objective of `SoD` has that instead. The vertical axis is scaled without the
+    first tenth of the run and lone spikes.
 
     Parameters
     ----------

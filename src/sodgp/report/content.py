@@ -295,6 +295,8 @@ def _like(model: DeepGPRegressor, callbacks: Sequence[Callback]) -> DeepGPRegres
     # Only callbacks that decide when training ends. Checkpoint and warm start are about other rows.
     ending = [copy.deepcopy(c) for c in checked_callbacks(model.callbacks) if isinstance(c, EarlyStopping)]
     options: dict[str, Any] = {"callbacks": [*ending, *callbacks], "n_members": model.n_members_}
+    if model.n_layers is None:
+        options["n_layers"] = len(model.model_.layers)
     member = copy_of(model, checkpoint=None, warm_start=False, **options)
     return member.set_params(inference=asked.set_params(**decided))
 

@@ -20,6 +20,8 @@ TOO_FEW_ROWS = 5
 # By how many nats a row the bound may still rise over the last tenth of a run.
 STILL_RISING = 0.02
 _SURE = 0.01
+# What to train on where an objective is too sharp for the data.
+_LESS_SHARP = {"predictive": "bound", "leave_one_out": "collapsed"}
 _CROSS_VALIDATION = "use cross-validation (--cv 5) on the training table."
 
 
@@ -121,8 +123,8 @@ def _size(report: Report) -> Iterator[Finding]:
 
 def _less_sure(report: Report) -> str:
     """What to try where intervals are too narrow."""
-    predictive = report.about["objective"] == "predictive"
-    first = "Train on the bound (inference__objective='bound')" if predictive else "Train longer"
+    softer = _LESS_SHARP.get(report.about["objective"])
+    first = "Train longer" if softer is None else f"Train on a less sharp objective (inference__objective='{softer}')"
     mixture = "several members in a plain mixture (n_members=4, inference__member_spread=1)"
     more = "a larger inference__member_spread" if report.about["members"] > 1 else mixture
     return f"{first}, use {more}, or widen the intervals by what the coverage curve says."
