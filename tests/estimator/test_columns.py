@@ -237,8 +237,10 @@ def test_scikit_learn_sees_the_columns_of_the_table(model):
 def test_a_category_has_one_relevance(model):
     values = relevance(model)
     assert values.shape == (6,)
-    inner = 1.0 / model.model_.layers[0].kernel.base_kernel.lengthscale.detach().numpy().ravel()
     groups = model.fitted_.columns.encoder.groups_
+    # A kernel for each output of the first layer: the average of their squares.
+    lengths = model.model_.layers[0].kernel.base_kernel.lengthscale.detach().numpy().reshape(-1, len(groups))
+    inner = np.sqrt((lengths**-2).mean(0))
     assert_allclose(values[1], np.sqrt((inner[groups == 1] ** 2).sum()))
     assert_allclose(values[4:], [np.sqrt((inner[groups == g] ** 2).sum()) for g in (4, 5)])
 

@@ -64,9 +64,21 @@ def test_what_only_some_fits_have():
 @pytest.mark.parametrize(
     ("rows", "options", "inference", "objective"),
     [
-        (MANY[:499], {}, SoD(separate_kernels=False, objective="bound"), "bound"),
-        (MANY, {}, SoD(separate_kernels=True, objective="predictive"), "predictive"),
-        (MANY, {"n_layers": 1}, SoD(separate_kernels=False, objective="bound"), "bound"),
+        (MANY[:499], {}, SoD(separate_kernels=True, objective="collapsed"), "collapsed"),
+        (MANY, {}, SoD(separate_kernels=True, objective="leave_one_out"), "leave_one_out"),
+        (MANY, {"n_layers": 1}, SoD(separate_kernels=False, objective="collapsed"), "collapsed"),
+        (
+            MANY[:499],
+            {"inference__tie_label_noise": False},
+            SoD(tie_label_noise=False, separate_kernels=False, objective="bound"),
+            "bound",
+        ),
+        (
+            MANY,
+            {"inference__tie_label_noise": False},
+            SoD(tie_label_noise=False, separate_kernels=True, objective="predictive"),
+            "predictive",
+        ),
         (MANY, {"inference__objective": "bound"}, SoD(separate_kernels=True, objective="bound"), "bound"),
         (
             MANY,
@@ -85,7 +97,8 @@ def test_what_is_decided_from_the_data_is_visible(rows, options, inference, obje
     assert model.objective_ == objective
     assert model.subset_size_ == 8
     assert model.n_members_ == 1
-    assert model.outlier_probability_ == (1.0 / (len(rows) + 1) if objective == "predictive" else 0.0)
+    is_predictive = objective in ("predictive", "leave_one_out")
+    assert model.outlier_probability_ == (1.0 / (len(rows) + 1) if is_predictive else 0.0)
 
 
 def test_the_likelihood_that_was_used_is_visible():

@@ -83,6 +83,25 @@ def test_estimates_are_near_what_pytorch_counts(name, monkeypatch):
     assert peak(lambda: model.predict(NEW)) < 1.01 * held
 
 
+def test_the_rows_that_a_model_keeps_are_taken_in_blocks(monkeypatch):
+    rows = np.random.default_rng(1).standard_normal((2000, 6))
+    model = make(n_layers=2).fit(rows, rows[:, 0])
+    assert model.fitted_.X_s.shape[1] == 2000
+    held = peak(lambda: model.predict(NEW[:10], return_std=True))
+    fixed, per_row = resources.prediction_bytes(model.inference_, model.model_, model.n_predict_samples)
+    # Beside what new rows take, the hidden draws of the kept ones, but not their covariances with the subset.
+    drawn = 8 * 4 * model.n_predict_samples * 2000 * 6
+    assert 0.6 < (fixed + 10 * per_row + drawn) / held < 1.7
+    few = make(n_layers=2, n_predict_samples=3).fit(X, Y)
+    expected = few.predict(NEW[:10], return_std=True)
+    monkeypatch.setattr("sodgp.inference.sod_labels._BLOCK_ELEMENTS", 7 * 3 * 80)
+    few.set_params(n_predict_samples=4).predict(NEW[:10])  # or what is kept would be used again
+    for ours, theirs in zip(
+        few.set_params(n_predict_samples=3).predict(NEW[:10], return_std=True), expected, strict=True
+    ):
+        assert_allclose(ours, theirs, rtol=1e-9)
+
+
 # ----- how much there is
 
 
@@ -199,6 +218,7 @@ def test_out_of_memory_in_a_prediction_halves_the_chunk_and_goes_on(monkeypatch,
 
 def test_a_single_row_that_does_not_fit_is_an_error_with_advice(monkeypatch):
     model = make(n_predict_samples=5).fit(X, Y)
+    model.predict(NEW[:8])  # what is kept for the next prediction has seen the rows with labels
     tried = failing(monkeypatch, CUDA, above=0)
     with pytest.raises(ResourceError, match=r"single row ran out of memory on cpu .*n_predict_samples"):
         model.predict(NEW[:8])

@@ -38,7 +38,14 @@ def test_sod_trains_nothing_for_inducing_inputs(n_layers):
     variational = (hidden * D + 1) * (M + M * (M + 1) // 2)
     kernels = n_layers * (D + 1)
     noises = hidden + 1
-    assert make(n_layers=n_layers, max_iter=1).fit(X, Y).n_parameters_ == variational + kernels + noises
+    plain = make(n_layers=n_layers, max_iter=1, inference__objective="bound", inference__separate_kernels=False).fit(
+        X, Y
+    )
+    assert plain.n_parameters_ == variational + kernels + noises
+    # With all labels in q_hat there is no last q, and the first of several layers has a kernel for each output.
+    last = M + M * (M + 1) // 2
+    more = (D - 1) * (D + 1) if hidden else 0
+    assert make(n_layers=n_layers, max_iter=1).fit(X, Y).n_parameters_ == variational - last + kernels + more + noises
 
 
 def test_learned_inducing_inputs_count():

@@ -71,8 +71,11 @@ FEW = {"max_iter": 2, "n_samples": 2, "n_predict_samples": 3, "subset_size": 10,
     ("options", "rows", "separates"),
     [
         ({}, 500, True),
-        ({}, 499, False),
-        ({"validation_fraction": 0.1}, 500, False),
+        ({}, 499, True),
+        ({"inference__objective": "bound"}, 499, False),
+        ({"validation_fraction": 0.1, "inference__objective": "bound"}, 500, False),
+        ({"inference__tie_label_noise": False}, 500, True),
+        ({"inference__tie_label_noise": False}, 499, False),
         ({"inference__objective": "bound"}, 500, True),
         ({"n_layers": 1}, 500, False),
         ({"inference__parameterization": "paper"}, 500, False),
@@ -118,7 +121,8 @@ def test_a_kernel_given_as_code_is_shared_unless_asked_otherwise():
 
 def test_replicates_of_both_kinds_are_refused():
     X, y = table(rows=505)
-    warm = [regressor(**FEW, warm_start=True).fit(X[:n], y[:n]) for n in (499, 503)]
+    options = {**FEW, "inference__objective": "bound", "warm_start": True}
+    warm = [regressor(**options).fit(X[:n], y[:n]) for n in (499, 503)]
     with pytest.raises(ConfigurationError, match="separate_kernels"):
         fit_replicates(warm, [(X, y), (X, y)])
 
@@ -133,7 +137,7 @@ def test_a_checkpoint_of_a_default_fit_resumes(tmp_path):
 @pytest.mark.parametrize(("first", "then"), [(499, 500), (500, 499)])
 def test_a_warm_start_keeps_the_kernels_that_there_are(tmp_path, first, then):
     X, y = table(rows=500)
-    model = regressor(**FEW, warm_start=True).fit(X[:first], y[:first])
+    model = regressor(**FEW, warm_start=True, inference__objective="bound").fit(X[:first], y[:first])
     model.fit(X[:then], y[:then])
     assert model.model_.has_separate_kernels is (first == 500)
     model.save(tmp_path / "m.sodgp")

@@ -22,11 +22,12 @@ def test_hidden_layers(model, ax):
     np.testing.assert_allclose(plots.hidden_draws(model, x[:3, None], 1, 6), values[:, :3], atol=1e-9)
 
 
-@pytest.mark.parametrize("inference", [SoD(coupling="marginal"), SoD(coupling="joint"), DSVI()], ids=repr)
+@pytest.mark.parametrize("inference", [SoD(), SoD(coupling="marginal"), SoD(coupling="joint"), DSVI()], ids=repr)
 def test_hidden_draws_are_those_that_predictions_use(inference):
     options = {"max_iter": 3, "subset_size": 8, "random_state": 0}
     model = DeepGPRegressor(inference=inference, **options).fit(x[:, None], np.sign(x))
     fitted, seen = model.fitted_, []
+    values = plots.hidden_draws(model, x[:4, None], 1, 6)
     draws = [SharedDraws(fitted.predict_seed, 6, dtype=torch.float64) for _ in range(2)]
     predictor = fitted.method.predictor(fitted.model, fitted.X_s, fitted.y_s, draws[0])
     # What the mean function of layer 2 is asked about; the subset has eight rows.
@@ -34,7 +35,6 @@ def test_hidden_draws_are_those_that_predictions_use(inference):
     with torch.no_grad():
         predictor.rows(torch.from_numpy(fitted.x_scaler.transform(x[:4, None]))[None], draws[1])
     drawn = torch.cat([rows for rows in seen if rows.shape[-2] == 4])
-    values = plots.hidden_draws(model, x[:4, None], 1, 6)
     np.testing.assert_allclose(values, drawn.numpy().reshape(6, 4, 1), atol=1e-12)
 
 

@@ -99,7 +99,7 @@ def test_the_validation_score_is_that_of_predictions_of_rows_that_training_never
     if inference == "sod":
         assert not set(model.subset_indices_) & set(held)
         scaled = (X[model.subset_indices_] - X[rest].mean(0)) / X[rest].std(0)
-        np.testing.assert_allclose(model.fitted_.X_s[0], scaled, rtol=1e-12)
+        np.testing.assert_allclose(model.fitted_.subset.X, scaled, rtol=1e-12)
 
 
 def test_held_out_rows_keep_the_row_numbers_of_the_data(tmp_path):

@@ -171,9 +171,12 @@ def sample_functions(
 def hidden_rows(fitted: Fitted, X: FloatArray, options: PredictionOptions, layer: int) -> FloatArray:
     """Draws of the rows X after that many hidden layers, [T, N, D_layer], in the units of the scaled inputs."""
     rows = scaled_rows(fitted, X)
-    draws = SharedDraws(fitted.predict_seed, options.n_samples, dtype=rows.dtype, device=rows.device)
+    # As in predictions, rows begin with the first numbers, whatever the predictor has used.
+    own, draws = (
+        SharedDraws(fitted.predict_seed, options.n_samples, dtype=rows.dtype, device=rows.device) for _ in range(2)
+    )
     with torch.no_grad(), cpu_threads(options.n_threads):
-        predictor = fitted.method.predictor(fitted.model, *fitted.given_on_device(), draws)
+        predictor = fitted.method.predictor(fitted.model, *fitted.given_on_device(), own)
         values: FloatArray = predictor.hidden(rows.unsqueeze(0), draws, layer).double().cpu().numpy()
     return np.broadcast_to(values, (options.n_samples, *values.shape[1:]))
 

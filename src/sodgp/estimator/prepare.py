@@ -146,6 +146,9 @@ def prepare(
     """
     if previous is not None:
         _check_continues(previous.columns, data.columns)
+        if config.n_layers is None:
+            # Other numbers of rows ask for no other depth.
+            config = replace(config, n_layers=len(previous.model.widths))
     random_state = config.random_state if seed is None else seed
     seeds: list[int] = check_random_state(random_state).randint(2**31 - 1, size=3).tolist()
     if plan is not None:
@@ -215,7 +218,7 @@ def prepare(
     if len(held_out):
         held = _held_out(data.X[held_out], targets.y[held_out], scalers, config, predict_seed)
     settings = Settings(
-        max_iter=method.usual_steps(config.effort.max_iter, len(X)) if config.max_iter is None else config.max_iter,
+        max_iter=config.steps_of(method, len(X)),
         batch_rows=config.batch_rows(method, len(chosen), len(rest)),
         n_samples=config.n_samples,
         learning_rate=method.usual_rate if config.learning_rate is None else config.learning_rate,

@@ -195,10 +195,13 @@ class SoD(parameters.Parameters, Inference):
 
     def _can_use_all_labels(self, n_rows: int, likelihood: LikelihoodOptions, previous: DeepGP | None) -> bool:
         """Whether the labels of all rows are in q_hat by default: in tables that a step can see as a whole."""
-        if previous is not None:
-            return not cast(SubsetLayer, previous.last).trains_q
         plain = self.parameterization == "whitened" and self.coupling == "ancestral" and self.tie_label_noise
-        return plain and likelihood.is_plain and n_rows <= ALL_LABELS_ROWS
+        if previous is None:
+            enough = n_rows <= ALL_LABELS_ROWS
+        else:
+            # A fit that continues another is of its kind, whatever the number of rows.
+            enough = isinstance(previous.last, SubsetLayer) and not previous.last.trains_q
+        return plain and likelihood.is_plain and enough
 
     def given(self, data: TrainingSet) -> Subset:
         """The subset; where all labels are in q_hat, followed by the other rows."""

@@ -46,6 +46,9 @@ __all__ = ["OBJECTIVES", "given_labels", "leave_one_out", "log_evidence", "terms
 
 OBJECTIVES = ("collapsed", "leave_one_out")
 
+# Numbers in the largest temporary where rows with labels go in blocks, over all samples.
+_BLOCK_ELEMENTS = 2**20
+
 Inputs = Float[Tensor, "*batch #T N D"]
 SubsetInputs = Float[Tensor, "*batch #T M D"]
 Labels = Float[Tensor, "*#batch #T N P"]
@@ -123,8 +126,13 @@ def given_labels(
         The layer's inputs at rows with labels, and the labels.
     v : Tensor of shape [..., 1, 1, P]
     """
-    sums = [(A @ A.mT, A @ (y - layer.mean(Z))) for Z, y in parts for A in [L_inv @ covariance(layer.kernel, Z_s, Z)]]
-    gram, Ay = (torch.stack(each).sum(0) for each in zip(*sums, strict=True))
+    # Rows in blocks, whose covariances with the subset are small beside what else a prediction needs.
+    size = max(1, _BLOCK_ELEMENTS // Z_s[..., 0].numel())
+    gram = Ay = Z_s.new_zeros(())
+    for Z_all, y_all in parts:
+        for Z, y in zip(Z_all.split(size, -2), y_all.split(size, -2), strict=True):
+            A = L_inv @ covariance(layer.kernel, Z_s, Z)
+            gram, Ay = gram + A @ A.mT, Ay + A @ (y - layer.mean(Z))
     _, root = posterior_factor(gram, v)
     columns = root.mT @ (root @ Ay.mT.unsqueeze(-1))
     return Gaussian(columns.squeeze(-1).mT / v, root.mT)

@@ -139,7 +139,7 @@ class SubsetPredictor:
     sites : Sites
         Of these rows' labels; empty where the last layer has sites of its own.
     draws : Draws
-        Only the numbers for the subset are used.
+        The numbers for the subset are used, and where all labels are in q_hat those for the other rows.
 
     Examples
     --------

@@ -78,8 +78,9 @@ def make_kernel(
         name, _, isotropic = spec.partition("-")
         kernel: Kernel = ScaleKernel(_BASES[name](None if isotropic else input_dim)).to(dtype)
         if log_scale:
-            kernel.register_constraint("raw_outputscale", _positive())
-            kernel.base_kernel.register_constraint("raw_lengthscale", _positive())
+            # Their limits have the default type of PyTorch, which must not decide that of the kernel.
+            kernel.register_constraint("raw_outputscale", _positive().to(dtype))
+            kernel.base_kernel.register_constraint("raw_lengthscale", _positive().to(dtype))
         kernel.outputscale = torch.tensor(variance, dtype=dtype)
         start = float(input_dim) ** 0.5 if lengthscale is None else lengthscale
         kernel.base_kernel.lengthscale = torch.tensor(start, dtype=dtype)

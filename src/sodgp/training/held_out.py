@@ -56,7 +56,9 @@ class HeldOut:
         """Log of the mixture's density at every row, jointly over outputs, [rows]."""
         draws = SharedDraws(self.seed, self.n_samples, dtype=X.dtype, device=X.device)
         X_s, y_s, rows, y = (t.unsqueeze(0) for t in (*inference.given(batcher.data), X, y))
-        mean, variance = inference.predictor(model, X_s, y_s, draws).rows(rows, draws)
+        # As in predictions, rows begin with the first numbers, whatever the predictor has used.
+        own = SharedDraws(self.seed, self.n_samples, dtype=X.dtype, device=X.device)
+        mean, variance = inference.predictor(model, X_s, y_s, own).rows(rows, draws)
         _, p = model.likelihood.at(X_s, rows, draws)
         # Outputs are independent given the sample, so that the mixture is over whole rows.
         each = p.log_predictive_density(y, mean, variance).double().sum(-1, keepdim=True)

@@ -203,7 +203,7 @@ def test_what_code_alone_could_restore_is_left_out(tmp_path):
 @pytest.mark.parametrize("rows", [499, 500])
 @pytest.mark.parametrize("kind", ["one fit", "restarts", "known noise", "members"])
 def test_a_fit_with_many_rows_is_read_again(tmp_path, kind, rows):
-    """From 500 rows on the default trains on another objective, which the options do not name."""
+    """The number of rows decides the objective, which the options do not name."""
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(rows, 2)), rng.normal(size=rows)
     options = {"subset_size": 5, "max_iter": 2, "random_state": 0, "n_restarts": 2 if kind == "restarts" else 1}
@@ -215,7 +215,9 @@ def test_a_fit_with_many_rows_is_read_again(tmp_path, kind, rows):
     again = DeepGPRegressor.load(tmp_path / "m.sodgp")
     np.testing.assert_array_equal(again.predict(X[:9]), model.predict(X[:9]))
     assert again.inference_ == model.inference_
-    assert again.objective_ == ("predictive" if rows >= 500 else "bound")
+    few, many = ("bound", "predictive") if kind == "known noise" else ("collapsed", "leave_one_out")
+    assert again.objective_ == (many if rows >= 500 else few)
+    assert again.fitted_.X_s.shape[1] == (5 if kind == "known noise" else rows)
     again.save(tmp_path / "again.sodgp")
 
 
@@ -348,7 +350,8 @@ def test_newer_version_is_named(folder):
         ("method", {}),
         ("method__coupling", "joint"),
         ("method__coupling", 3.5),
-        ("method__separate_kernels", True),
+        ("method__separate_kernels", False),
+        ("method__objective", "bound"),
         ("method__objective", None),
         ("method__objective", "posterior"),
         ("likelihood", "known_noise"),
@@ -448,12 +451,15 @@ def test_wrong_tensors(folder, change):
         DeepGPRegressor.load(folder)
 
 
-def test_a_small_file_cannot_ask_for_much_memory(folder):
-    size = 10**5
+@pytest.mark.parametrize("objective", ["bound", "collapsed"])
+def test_a_small_file_cannot_ask_for_much_memory(tmp_path, objective):
+    size, folder = 10**5, tmp_path / "m"
+    fitted(inference__objective=objective).save(folder)
 
     def grow(tensors):
-        tensors["0.subset.X"] = torch.zeros(size, 3, dtype=torch.float64)
-        tensors["0.subset.y"] = torch.zeros(size, 1, dtype=torch.float64)
+        if objective == "bound":  # else the rows are those of the data, whatever the size
+            tensors["0.subset.X"] = torch.zeros(size, 3, dtype=torch.float64)
+            tensors["0.subset.y"] = torch.zeros(size, 1, dtype=torch.float64)
         tensors["0.subset.indices"] = torch.zeros(size, dtype=torch.int64)
 
     edit_tensors(folder, grow)

@@ -126,21 +126,33 @@ def test_dtype_and_initial_values():
 
 def test_efforts_decide_what_is_left_open():
     def resolved(rows=1000, **options):
-        configuration = Configuration.from_estimator(DeepGPRegressor().set_params(**options))
-        size = configuration.subset_rows(rows)
-        return size, configuration.max_iter, configuration.batch_rows(size, rows - size)
+        chosen = configuration(**options)
+        size, method = (
+            chosen.subset_rows(rows),
+            chosen.method.settled(n_rows=rows, n_layers=None, kernel=chosen.kernel, likelihood=chosen.likelihood),
+        )
+        return size, chosen.steps_of(method, rows), chosen.batch_rows(method, size, rows - size)
 
-    assert resolved() == (100, 1400, 200)
-    assert resolved(effort="quick") == (50, 450, 150)
-    assert resolved(effort="thorough") == (200, 2000, 500)
-    assert resolved(rows=60, effort="thorough") == (30, 2000, 30)
+    def bound(**options):
+        return resolved(inference__objective="bound", **options)
+
+    assert bound() == (100, 1400, 200)
+    assert bound(effort="quick") == (50, 450, 150)
+    assert bound(effort="thorough") == (200, 2000, 500)
+    assert bound(rows=60, effort="thorough") == (30, 2000, 30)
+    assert bound(effort="thorough", subset_size=7, max_iter=5, batch_size=20) == (7, 5, 13)
+    # With all labels in q_hat a step sees all rows, and there are a ninth as many, in small tables more.
+    assert resolved() == (100, 155, 900)
+    assert resolved(effort="quick") == (50, 50, 950)
+    assert resolved(effort="thorough") == (200, 222, 800)
+    assert resolved(rows=60, effort="thorough") == (30, 592, 30)
     assert resolved(effort="thorough", subset_size=7, max_iter=5, batch_size=20) == (7, 5, 13)
     # A twentieth of many rows, up to 1,800.
     assert resolved(rows=20_000) == (100, 1400, 1000)
     assert resolved(rows=10**6) == resolved(rows=10**5) == (100, 1400, 1800)
     # A large subset leaves as many rows beside it, and the other methods have the paper's batches.
-    assert resolved(subset_size=600) == (600, 1400, 400)
-    assert resolved(rows=2000, subset_size=600) == (600, 1400, 600)
+    assert bound(subset_size=600) == (600, 1400, 400)
+    assert bound(rows=2000, subset_size=600) == (600, 1400, 600)
     assert resolved(rows=5000, inference="dsvi") == (100, 1400, 1900)
     with pytest.raises(ConfigurationError, match="effort='heroic'"):
         resolved(effort="heroic")

@@ -42,7 +42,10 @@ BROKEN = {
         {"callbacks": [print], "n_members": 2, "n_jobs": 2},
         "use n_jobs=1, or no callback but EarlyStopping",
     ),
-    "one width for each hidden layer": ({"hidden_width": [2]}, "has 1 entries, but n_layers=3 has 2 hidden layers"),
+    "one width for each hidden layer": (
+        {"hidden_width": [2], "n_layers": 3},
+        "has 1 entries, but n_layers=3 has 2 hidden layers",
+    ),
     "noise_variance with a likelihood that learns the noise": (
         {"knows_noise": True, "likelihood": "heteroscedastic"},
         "likelihood='heteroscedastic' learns it",

@@ -225,7 +225,7 @@ def test_a_time_budget_is_for_one_call_and_the_next_goes_on(tmp_path):
         (
             {"kernel": "rq", "learning_rate": 0.1},
             X,
-            ["kernel='rbf' then, 'rq' now", "learning_rate=0.03 then, 0.1 now"],
+            ["kernel='rbf' then, 'rq' now", "learning_rate=None then, 0.1 now"],
         ),
         ({"random_state": 1}, X, ["random_state differs"]),
         ({"n_threads": 2}, X, ["n_threads=1 then, 2 now"]),

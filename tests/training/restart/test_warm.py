@@ -61,7 +61,8 @@ def test_fewer_and_other_rows_are_taken_too():
     model = fitted().set_params(**STILL)
     before = model.predict(X[40:])
     model.fit(X[5:30], Y[5:30])
-    assert len(model.fitted_.X_s[0]) == 13
+    assert len(model.fitted_.subset.X) == 13
+    assert len(model.fitted_.X_s[0]) == 25
     assert np.corrcoef(model.predict(X[40:]), before)[0, 1] > 0.9
 
 
@@ -104,7 +105,10 @@ def test_a_loaded_model_continues(tmp_path):
         {"inference__parameterization": "paper", "hidden_width": 3},
         {"hidden_mean": "zero"},
         {"inference__tie_label_noise": False},
-        {"inference__separate_kernels": True},
+        {"inference__separate_kernels": False},
+        {"inference__objective": "bound"},
+        {"inference__coupling": "joint"},
+        {"inference": "dsvi"},
         {"dtype": "float32"},
     ],
     ids=str,
@@ -115,6 +119,35 @@ def test_another_model_cannot_continue(change):
     with pytest.raises(ConfigurationError, match="warm_start continues a fitted model"):
         model.set_params(warm_start=True, **change).fit(X, Y)
     assert_array_equal(model.predict(X), before)
+
+
+@pytest.mark.parametrize(
+    ("first", "then"),
+    [
+        ({"inference": "dsvi"}, {"inference": "sod"}),
+        ({"inference__objective": "bound"}, {"inference__objective": "collapsed"}),
+    ],
+    ids=str,
+)
+def test_what_has_a_last_q_cannot_continue_without_one(first, then):
+    model = fitted(max_iter=2, **first)
+    with pytest.raises(ConfigurationError, match="warm_start continues a fitted model"):
+        model.set_params(warm_start=True, **then).fit(X, Y)
+
+
+@pytest.mark.parametrize("n_layers", [None, 2])
+@pytest.mark.parametrize("objective", [None, "bound"])
+def test_another_number_of_rows_changes_neither_depth_nor_objective(tmp_path, monkeypatch, n_layers, objective):
+    monkeypatch.setattr("sodgp.inference.sod._SMALL", 45)  # from there on two layers are the default
+    monkeypatch.setattr("sodgp.inference.sod.ALL_LABELS_ROWS", 45)
+    model = fitted(max_iter=2, n_layers=n_layers, inference__objective=objective)
+    depth, kept = len(model.model_.layers), model.inference_.conditions_on_all
+    assert depth == (3 if n_layers is None else 2)
+    model.set_params(warm_start=True).fit(X, Y)
+    assert len(model.model_.layers) == depth
+    assert model.inference_.conditions_on_all is kept is (objective is None)
+    model.save(tmp_path / "m.sodgp")
+    assert_allclose(DeepGPRegressor.load(tmp_path / "m.sodgp").predict(X), model.predict(X), rtol=1e-12)
 
 
 def test_other_columns_cannot_continue():

@@ -26,9 +26,12 @@ _MAX_LAYERS = 1000
 
 
 def rebuilt(
-    info: Mapping[str, Any], tensors: Mapping[str, Tensor], sizes: Architecture, method: Inference, n_layers: int
+    info: Mapping[str, Any], tensors: Mapping[str, Tensor], sizes: Architecture, method: Inference, n_layers: int | None
 ) -> DeepGP:
-    """The trained model: built anew, then given the file's numbers once each of them has the right name and shape."""
+    """The trained model: built anew, then given the file's numbers once each of them has the right name and shape.
+
+    Where the options leave `n_layers` open, it has as many layers as the file says.
+    """
     D, P, M, dtype = sizes.input_dim, sizes.n_outputs, sizes.size, sizes.dtype
     given = method.rows_given(M, typed(info, "n_rows", int))
     for name, shape in {"subset.X": (given, D), "subset.y": (given, P)}.items():
@@ -38,7 +41,7 @@ def rebuilt(
     if strange:
         refuse(strange[0][:60], "not part of such a model")
     widths = typed(info, "hidden_widths", list)
-    if len(widths) != n_layers - 1 or len(widths) >= _MAX_LAYERS:
+    if len(widths) != (n_layers or len(widths) + 1) - 1 or len(widths) >= _MAX_LAYERS:
         refuse("hidden_widths", f"{len(widths)} entries for n_layers={n_layers}")
     for width in widths:
         check_whole("hidden_widths", width, 1, MAX_DIMENSION)

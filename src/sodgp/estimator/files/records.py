@@ -247,7 +247,7 @@ def from_record(cls: type[E], record: Record) -> E:
     members = []
     for number, (entry, tensors) in enumerate(zip(entries, parts, strict=True)):
         try:
-            model = rebuilt(info, tensors, architecture, method, config.layers_of(method, N)).to(device)
+            model = rebuilt(info, tensors, architecture, method, config.n_layers).to(device)
             members.append(
                 Fitted(
                     model=model,

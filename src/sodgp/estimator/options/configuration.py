@@ -221,6 +221,10 @@ class Configuration:
             )
         return min(max(batch_size - size, 0), n_rest)
 
+    def steps_of(self, method: Inference, n_rows: int) -> int:
+        """Steps of a fit by the settled method."""
+        return method.usual_steps(self.effort.max_iter, n_rows) if self.max_iter is None else self.max_iter
+
     def layers_of(self, method: Inference, n_rows: int) -> int:
         """Layers of a model of the settled method, the last one included."""
         return method.usual_layers(n_rows) if self.n_layers is None else self.n_layers

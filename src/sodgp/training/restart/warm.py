@@ -77,7 +77,7 @@ def _copy_parameters(old: DeepGP, new: DeepGP, *, with_q: bool) -> None:
     if not fits or not all(torch.equal(ours[name], theirs[name]) for name in names if name.endswith("mean.weight")):
         raise ConfigurationError(
             "warm_start continues a fitted model, but the options now ask for another one (layers, widths, kernel,"
-            " separate_kernels, parameterization, hidden means, label noise, jitter, dtype, or the"
+            " separate_kernels, objective, parameterization, hidden means, label noise, jitter, dtype, or the"
             " number of inducing points); set them back, or use warm_start=False."
         )
     for name in names:
