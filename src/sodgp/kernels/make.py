@@ -78,9 +78,8 @@ def make_kernel(
         name, _, isotropic = spec.partition("-")
         kernel: Kernel = ScaleKernel(_BASES[name](None if isotropic else input_dim)).to(dtype)
         if log_scale:
-            # Their limits have the default type of PyTorch, which must not decide that of the kernel.
-            kernel.register_constraint("raw_outputscale", _positive().to(dtype))
-            kernel.base_kernel.register_constraint("raw_lengthscale", _positive().to(dtype))
+            kernel.register_constraint("raw_outputscale", _positive())
+            kernel.base_kernel.register_constraint("raw_lengthscale", _positive())
         kernel.outputscale = torch.tensor(variance, dtype=dtype)
         start = float(input_dim) ** 0.5 if lengthscale is None else lengthscale
         kernel.base_kernel.lengthscale = torch.tensor(start, dtype=dtype)
@@ -99,7 +98,8 @@ def make_kernel(
 
 
 def _positive() -> Positive:
-    return Positive(transform=torch.exp, inv_transform=torch.log)
+    # Its limits, zero and infinity, are saved with a model: in one type, whatever PyTorch's default is.
+    return Positive(transform=torch.exp, inv_transform=torch.log).float()
 
 
 def _made_by(factory: KernelFactory, input_dim: int) -> Kernel:
