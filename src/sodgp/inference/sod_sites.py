@@ -35,7 +35,7 @@ __all__ = ["STEP", "carry", "moves", "of_labels"]
 STEP = 0.1
 """rho at the initial learning rate, with which it falls.
 
-From 0.1 to 1 it made no difference to classes and counts; Student's t, which is not log-concave, wants small steps.
+From 0.1 to 0.5 it made no difference to classes and counts; Student's t, which is not log-concave, wants small steps.
 """
 
 
