@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, cast
+from typing import IO, Any, cast
 
 from sodgp.errors import ConfigurationError, InputError
 
@@ -33,6 +33,18 @@ class Dialect:
     encoding: str
     separator: str
     decimal: str = "."
+
+    @property
+    def reading(self) -> dict[str, Any]:
+        """Arguments of pandas.read_csv that all readers share."""
+        return {
+            "sep": self.separator,
+            "encoding": self.encoding,
+            "decimal": self.decimal,
+            "skipinitialspace": True,
+            "index_col": False,
+            "low_memory": False,
+        }
 
     @property
     def said(self) -> str:

@@ -127,15 +127,7 @@ def _read_text(path: Path, separators: str, given: Mapping[str, str | None]) -> 
         with opened(path) as handle, warnings.catch_warnings():
             # pandas only warns when rows are longer than the header, and then drops their last cells.
             warnings.simplefilter("error", pd.errors.ParserWarning)
-            frame = pd.read_csv(
-                handle,
-                sep=dialect.separator,
-                encoding=dialect.encoding,
-                decimal=dialect.decimal,
-                skipinitialspace=True,
-                index_col=False,
-                low_memory=False,
-            )
+            frame = pd.read_csv(handle, **dialect.reading)
         names = ", ".join(f"{number} has no name, called {frame.columns[number - 1]!r}" for number in unnamed)
         return Table(frame, "; ".join(part for part in (dialect.said, f"column {names}" if names else "") if part))
     except UnicodeError as error:

@@ -141,17 +141,7 @@ def _chunks(path: Path, dialect: Dialect, rows: int, types: dict[str, str] | Non
 
     with opened(path) as handle:
         with _explained(path):
-            reader = pd.read_csv(
-                handle,
-                sep=dialect.separator,
-                encoding=dialect.encoding,
-                decimal=dialect.decimal,
-                skipinitialspace=True,
-                index_col=False,
-                low_memory=False,
-                dtype=types,
-                chunksize=rows,
-            )
+            reader = pd.read_csv(handle, dtype=types, chunksize=rows, **dialect.reading)
         start = 0
         while True:
             with _explained(path, after=start), warnings.catch_warnings():
