@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import argparse
-import multiprocessing
+import math
 import sys
-import time
 from collections.abc import Sequence
-from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
 from benchmarks.accuracy.cells import STAGES
-from benchmarks.time_to_accuracy.cells import BUDGETS, Cell, compute, finished, one_thread, store, stored
+from benchmarks.processes import in_fresh_processes
+from benchmarks.time_to_accuracy.cells import BUDGETS, Cell, compute, finished, store, stored
 from benchmarks.time_to_accuracy.contestants import CONTESTANTS, USUAL
 from benchmarks.time_to_accuracy.report import markdown, picture
 from benchmarks.time_to_accuracy.sets import SETS
-from sodgp.errors import SodgpError
 
 _RESULTS = Path(__file__).resolve().parents[1] / "results" / "time_to_accuracy"
 
@@ -29,11 +27,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for data in options.data
         for contestant in options.contestants
     ]
-    try:
-        _run([cell for cell in cells if finished(cell, options.out, options.budgets) is None], options)
-    except SodgpError as error:
-        print(f"Error: {error}", file=sys.stderr)
-        return 1
+    _run([cell for cell in cells if finished(cell, options.out, options.budgets) is None], options)
     records = stored(options.stage, options.out)
     options.out.mkdir(parents=True, exist_ok=True)
     report = markdown(records, options.stage)
@@ -44,20 +38,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run(missing: Sequence[Cell], options: argparse.Namespace) -> None:
-    """One cell after another, each in a process of its own."""
-    ends = time.perf_counter() + 60.0 * options.minutes
-    # A fresh process for each: what one fit leaves in memory and caches is not the next one's.
-    context = multiprocessing.get_context("spawn")
-    for number, cell in enumerate(missing):
-        if time.perf_counter() >= ends:
-            print(f"the time is up with {len(missing) - number} cells to go; run the same command again to go on.")
-            return
-        with ProcessPoolExecutor(1, mp_context=context, initializer=one_thread) as pool:
-            record = pool.submit(compute, cell, options.budgets).result()
+    """Every cell in a process of its own, as many at a time as `--jobs` says."""
+    calls = [(cell, options.budgets) for cell in missing]
+    done = 0
+    for number, record in in_fresh_processes(compute, calls, jobs=options.jobs, minutes=options.minutes):
+        cell, done = missing[number], done + 1
+        if isinstance(record, str):
+            print(f"{cell.data} {cell.contestant} {cell.split}: {record}", flush=True)
+            continue
         store(record, cell.path(options.out))
         points = ", ".join(f"{point['seconds']:.1f} s {point['nlpp']:.3f}" for point in record["points"])
         outcome = record.get("not_run") or record.get("error") or points
         print(f"{cell.data} {cell.contestant} {cell.split}: {outcome}", flush=True)
+    if done < len(missing):
+        print(f"the time is up with {len(missing) - done} cells to go; run the same command again to go on.")
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -69,7 +63,8 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--budgets", type=float, nargs="+", default=list(BUDGETS), metavar="SECONDS", help="of runs that have them"
     )
-    parser.add_argument("--minutes", type=float, default=float("inf"), help="begin no cell after these")
+    parser.add_argument("--jobs", type=int, default=1, help="cells at a time, each with one thread")
+    parser.add_argument("--minutes", type=float, default=math.inf, help="begin no cell after these")
     parser.add_argument("--out", type=Path, default=_RESULTS, help="folder of cells, tables and picture")
     return parser
 

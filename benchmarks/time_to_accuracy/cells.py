@@ -10,17 +10,16 @@ from typing import Any
 
 import torch
 from linear_operator.utils.errors import NanError, NotPSDError
-from threadpoolctl import threadpool_limits
 
 from benchmarks.accuracy.cells import store
 from benchmarks.paper.machine import origin
 from benchmarks.time_to_accuracy.clock import Clock
 from benchmarks.time_to_accuracy.contestants import CONTESTANTS
 from benchmarks.time_to_accuracy.sets import split_of
-from sodgp.errors import NumericalError
+from sodgp.errors import NumericalError, SodgpError
 from sodgp.predictive import metrics
 
-__all__ = ["BUDGETS", "Cell", "compute", "finished", "one_thread", "store"]
+__all__ = ["BUDGETS", "Cell", "compute", "finished", "store"]
 
 # CPU seconds.
 BUDGETS = (3.0, 10.0, 30.0, 100.0, 300.0)
@@ -40,12 +39,6 @@ class Cell:
         return out / self.stage / f"{self.data}-{self.contestant}-{self.split}.json"
 
 
-def one_thread() -> None:
-    """What a fresh process does first: one thread for PyTorch, and one for the products of NumPy and scikit-learn."""
-    torch.set_num_threads(1)
-    threadpool_limits(1)
-
-
 def compute(cell: Cell, budgets: Sequence[float] = BUDGETS) -> dict[str, Any]:
     """Fit and score.
 
@@ -56,13 +49,18 @@ def compute(cell: Cell, budgets: Sequence[float] = BUDGETS) -> dict[str, Any]:
         scores of `sodgp.predictive.metrics.scores`. A contestant that was not run has ``not_run``, one that failed
         ``error``, and the points that it has reached.
     """
-    contestant, split = CONTESTANTS[cell.contestant], split_of(cell.data, cell.split, cell.stage)
-    record: dict[str, Any] = {"cell": asdict(cell), **_described(cell, budgets), "n_rows": len(split.y_train)}
-    record |= {"n_scored": len(split.y_test), "points": []}
-    refusal = contestant.refusal(len(split.y_train))
-    if refusal is not None:
-        return {**record, "not_run": refusal}
-    contestant.warm_up()
+    contestant = CONTESTANTS[cell.contestant]
+    record: dict[str, Any] = {"cell": asdict(cell), **_described(cell, budgets), "points": []}
+    try:
+        split = split_of(cell.data, cell.split, cell.stage)
+        record |= {"n_rows": len(split.y_train), "n_scored": len(split.y_test)}
+        refusal = contestant.refusal(len(split.y_train))
+        if refusal is not None:
+            return {**record, "not_run": refusal}
+        contestant.warm_up()
+    except (ImportError, SodgpError) as error:
+        # A package that does not work here, or data that are neither here nor to be had.
+        return {**record, "not_run": str(error)}
     record["origin"] = origin(torch.device("cpu"))
     seed = 100 * cell.split
     # GPyTorch draws from the global generator, and this leaves it as it was.

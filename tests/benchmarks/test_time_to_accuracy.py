@@ -168,23 +168,13 @@ def test_the_table_and_the_picture_have_the_means_over_splits(small, tmp_path):
     assert lines["SVGP (GPyTorch)"] == [[3.1, 2.0], [10.2, 1.25]]
 
 
+def _here(work, calls, *, jobs, minutes):
+    """In the place of fresh processes, which would not know the small set."""
+    return ((number, work(*arguments)) for number, arguments in enumerate(calls) if minutes > 0)
+
+
 def test_a_command_goes_on_where_it_was_stopped(small, tmp_path, monkeypatch, capsys):
-    class Here:
-        """In the place of fresh processes, which would not know the small set."""
-
-        def __init__(self, *_, **__):
-            pass
-
-        def __enter__(self):
-            return self
-
-        def __exit__(self, *_):
-            pass
-
-        def submit(self, function, *arguments):
-            return type("Future", (), {"result": lambda _: function(*arguments)})()
-
-    monkeypatch.setattr(command, "ProcessPoolExecutor", Here)
+    monkeypatch.setattr(command, "in_fresh_processes", _here)
     words = ["--data", "small", "--contestants", "exact", "--out", str(tmp_path)]
     assert command.main([*words, "--minutes", "0"]) == 0
     assert "1 cells to go" in capsys.readouterr().out
@@ -196,13 +186,26 @@ def test_a_command_goes_on_where_it_was_stopped(small, tmp_path, monkeypatch, ca
     assert command.main(words) == 0
 
 
-def test_missing_data_are_one_line(tmp_path, monkeypatch, capsys):
+def test_missing_data_and_packages_that_do_not_work_are_not_run(small, monkeypatch):
     def missing(*_):
         raise InputError("no such file")
 
-    monkeypatch.setattr(command, "_run", missing)
-    assert command.main(["--data", "step", "--out", str(tmp_path)]) == 1
-    assert capsys.readouterr().err == "Error: no such file\n"
+    broken = replace(CONTESTANTS["exact"], package="json")
+    monkeypatch.setitem(CONTESTANTS, "exact", broken)
+    monkeypatch.setattr(contestants.importlib, "import_module", lambda name: exec("import no_such_part"))
+    assert compute(Cell("validation", "small", "exact", 0))["not_run"] == "No module named 'no_such_part'"
+    monkeypatch.setattr(cells, "split_of", missing)
+    record = compute(Cell("validation", "step", "quick", 0))
+    assert record["not_run"] == "no such file"
+    assert "not run: no such file" in markdown([record], "validation")
+
+
+def test_a_cell_that_dies_is_told_and_the_others_are_kept(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(command, "in_fresh_processes", lambda *_, **__: iter([(0, "no result: BrokenProcessPool")]))
+    assert command.main(["--data", "step", "--contestants", "quick", "exact", "--out", str(tmp_path)]) == 0
+    out = capsys.readouterr().out
+    assert "step quick 0: no result: BrokenProcessPool" in out
+    assert "1 cells to go" in out
 
 
 def test_efforts_before_are_efforts_with_the_same_sizes():
