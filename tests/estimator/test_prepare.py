@@ -8,7 +8,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from sodgp import DeepGPRegressor
 from sodgp.estimator.describe import target_names
-from sodgp.estimator.prepare import split_rows
+from sodgp.estimator.units import split_rows
 from sodgp.inference.contract import rest_of
 
 RNG = np.random.default_rng(0)

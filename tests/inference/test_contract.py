@@ -11,7 +11,7 @@ from problems import INPUTS, OUTPUTS, SIZE, case, fresh, randn
 from sklearn.base import clone
 
 from sodgp.errors import ConfigurationError
-from sodgp.inference.contract import Inference, Predictor, Subset, TrainingSet, bound, rest_of
+from sodgp.inference.contract import Inference, Predictor, Subset, bound
 from sodgp.inference.dsvi import DSVI
 from sodgp.inference.mean_field import MeanField
 from sodgp.inference.sghmc import SGHMC
@@ -191,17 +191,6 @@ def test_only_a_q_over_rows_is_carried_to_other_rows(method):
         for layer, (mean, factor) in zip(this.model.layers, parameters, strict=True):
             assert mean.shape == layer.q_mean.shape
             assert factor.shape == layer.get_parameter("q_factor").shape
-
-
-def test_a_training_set_is_put_back_in_order():
-    X, chosen = torch.arange(6.0)[:, None], torch.tensor([4, 1])
-    rest = rest_of(6, chosen)
-    assert rest.tolist() == [0, 2, 3, 5]
-    data = TrainingSet(X[chosen], -X[chosen], X[rest], -X[rest])
-    assert data.n_rest == 4
-    for ours, theirs in zip(data.in_order(chosen), (X, -X), strict=True):
-        assert torch.equal(ours, theirs)
-    assert data.to("cpu").precision_r is None
 
 
 def test_a_method_with_a_subset_says_what_its_predictions_are():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, cast
 
@@ -10,9 +9,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
-from sklearn.preprocessing import StandardScaler
 from sklearn.utils import check_random_state
-from torch import Tensor
 
 from sodgp.errors import InputError
 from sodgp.estimator.checkpoint_plan import seeds_of
@@ -21,16 +18,14 @@ from sodgp.estimator.fitted import Columns, Fitted
 from sodgp.estimator.lost_signal import warn_of_lost_signal
 from sodgp.estimator.options.configuration import Configuration
 from sodgp.estimator.targets import described_classes, encoded, labels_and_codes
-from sodgp.inference.contract import Inference, TrainingSet, rest_of
-from sodgp.layers.prior import NOISE_FLOOR
+from sodgp.estimator.units import ScaledRows, Scalers, scaled_rows
+from sodgp.inference.contract import Inference
 from sodgp.likelihoods.contract import LikelihoodOptions
 from sodgp.likelihoods.dirichlet import Dirichlet
 from sodgp.likelihoods.known_noise import KnownNoise
 from sodgp.model.architecture import Architecture, linear_weights, zero_weights
-from sodgp.selectors.base import row_chunks
 from sodgp.system.validation import FloatArray, check_fit_data, check_noise_variance
 from sodgp.training.checkpoint.journal import Plan
-from sodgp.training.held_out import HeldOut
 from sodgp.training.restart.warm import Start, kept_directions
 from sodgp.training.run import FitResult, Settings
 from sodgp.training.stacking import Problem
@@ -46,14 +41,19 @@ class Data(NamedTuple):
     columns: Columns
     noise_variance: FloatArray | None = None
 
-
-class Scalers(NamedTuple):
-    """Scaling of the model's units, and of the rows of this fit: what reports compare with."""
-
-    x_scaler: StandardScaler
-    y_scaler: StandardScaler
-    x_seen: StandardScaler
-    y_seen: StandardScaler
+    def scaled(
+        self,
+        config: Configuration,
+        likelihood: LikelihoodOptions,
+        previous: Fitted | None,
+        *,
+        seed: int,
+        predict_seed: int,
+    ) -> ScaledRows:
+        """All rows in the units of training, as this likelihood takes them."""
+        n_classes = 0 if self.columns.classes is None else len(self.columns.classes)
+        targets = encoded(likelihood, self.y, self.noise_variance, n_classes)
+        return scaled_rows(config, self.X, targets, previous, seed=seed, predict_seed=predict_seed)
 
 
 @dataclass(frozen=True)
@@ -154,21 +154,10 @@ def prepare(
     if plan is not None:
         seeds = seeds_of(plan, random_state) or seeds
     subset_seed, fit_seed, predict_seed = seeds
-    rows, held_out = held_out_rows(config.validation_fraction, len(data.X), fit_seed + 5)
     n_classes = 0 if data.columns.classes is None else len(data.columns.classes)
     method, likelihood = config.method, config.likelihood_for(n_classes)
-    targets = encoded(likelihood, data.y, data.noise_variance, n_classes)
-    is_copy = len(held_out) > 0
-    X_kept, y_kept = (data.X[rows], targets.y[rows]) if is_copy else (data.X, targets.y)
-    scalers = _scalers(X_kept, y_kept, previous, is_scaled=targets.is_scaled)
-    X, y = (
-        torch.as_tensor(scaler.transform(values, copy=not is_copy), dtype=torch.float64)
-        for scaler, values in ((scalers.x_scaler, X_kept), (scalers.y_scaler, y_kept))
-    )
-    del X_kept, y_kept
-    known = None
-    if targets.noise_variance is not None:
-        known = _known_noise(targets.noise_variance, scalers.y_scaler)
+    scaled = data.scaled(config, likelihood, previous, seed=fit_seed + 5, predict_seed=predict_seed)
+    X, y = scaled.X, scaled.y
     if data.noise_variance is not None:
         likelihood = KnownNoise(**likelihood.get_params())
     method = method.settled(
@@ -187,17 +176,12 @@ def prepare(
     if method.uses_subset:
         generator = torch.Generator().manual_seed(subset_seed)
         chosen = config.selector.select(X, y, size, None, generator)
-    rest = rest_of(len(X), chosen)
     weights = (linear_weights if config.hidden_mean == "linear" else zero_weights)(X, widths)
     n_inputs, n_outputs, target_mean = X.shape[1], y.shape[1], y.mean(0)
-    X_s, X_r = split_rows(X, chosen, rest)
-    y_s, y_r = split_rows(y, chosen, rest)
-    X_s, y_s, X_r, y_r = (t.to(config.dtype) for t in (X_s, y_s, X_r, y_r))
-    precision = None
-    if known is not None:
-        mean, relative = (values.to(config.dtype) for values in known)
+    training_set = scaled.split(chosen, config.dtype)
+    if scaled.noise is not None:
+        mean, relative = (values.to(config.dtype) for values in scaled.noise)
         likelihood = cast("KnownNoise | Dirichlet", likelihood).with_noise(mean, relative[chosen])
-        precision = relative[rest]
     start = None
     if previous is not None:
         start = Start(previous.model, previous.subset)
@@ -214,12 +198,9 @@ def prepare(
         dtype=config.dtype,
         target_mean=target_mean,
     )
-    held = None
-    if len(held_out):
-        held = _held_out(data.X[held_out], targets.y[held_out], scalers, config, predict_seed)
     settings = Settings(
-        max_iter=config.steps_of(method, len(X)),
-        batch_rows=config.batch_rows(method, len(chosen), len(rest)),
+        max_iter=config.steps_of(method, len(scaled.numbers)),
+        batch_rows=config.batch_rows(method, len(chosen), training_set.n_rest),
         n_samples=config.n_samples,
         learning_rate=method.usual_rate if config.learning_rate is None else config.learning_rate,
         schedule=config.schedule,
@@ -228,37 +209,21 @@ def prepare(
         compile=config.compile,
         max_seconds=config.max_seconds,
         checkpoint=None if plan is None else replace(plan, seeds=seeds),
-        held_out=held,
+        held_out=scaled.held,
     )
-    training_set = TrainingSet(X_s, y_s, X_r, y_r, precision)
     return Prepared(
         problem=Problem(architecture, training_set, fit_seed, chosen, start),
         settings=settings,
         method=method,
         likelihood=likelihood,
         columns=data.columns,
-        scalers=scalers,
+        scalers=scaled.scalers,
         predict_seed=predict_seed,
-        rows=rows,
-        held_out=held_out,
+        rows=scaled.numbers,
+        held_out=scaled.held_out,
         seed=seed,
         subset_size_reason=None if automatic is None else automatic.reason,
     )
-
-
-def split_rows(values: Tensor, chosen: Tensor, rest: Tensor) -> tuple[Tensor, Tensor]:
-    """The chosen rows, and the rest, ascending, in the memory of `values`, which is overwritten.
-
-    Examples
-    --------
-    >>> split_rows(torch.arange(5.0)[:, None], torch.tensor([3, 0]), torch.tensor([1, 2, 4]))[1].ravel()
-    tensor([1., 2., 4.])
-    """
-    subset = values[chosen]
-    # A row of the rest never moves up: what is still needed is not overwritten.
-    for rows in row_chunks(len(rest), values.shape[1]):
-        values[rows] = values[rest[rows]]
-    return subset, values[: len(rest)]
 
 
 def _check_continues(before: Columns, now: Columns) -> None:
@@ -278,67 +243,6 @@ def _check_continues(before: Columns, now: Columns) -> None:
         )
 
 
-def _scalers(X: FloatArray, y: FloatArray, previous: Fitted | None, *, is_scaled: bool) -> Scalers:
-    """The units of training: those of these rows, or of the fit that is continued; y as it is unless `is_scaled`."""
-    x_seen, y_seen = scaler_of(X, "X"), scaler_of(y, "y")
-    if previous is None:
-        return Scalers(x_seen, y_seen if is_scaled else _unscaled(y_seen), x_seen, y_seen)
-    x_scaler, y_scaler = (with_rows(s, len(X)) for s in (previous.x_scaler, previous.y_scaler))
-    return Scalers(x_scaler, y_scaler, x_seen, y_seen)
-
-
-def _unscaled(scaler: StandardScaler) -> StandardScaler:
-    """A scaling of as many rows and columns that changes nothing."""
-    scaler = copy.copy(scaler)
-    scaler.mean_, scaler.var_, scaler.scale_ = (np.full_like(scaler.mean_, value) for value in (0.0, 1.0, 1.0))
-    return scaler
-
-
-def _known_noise(variance: FloatArray, y_scaler: StandardScaler) -> tuple[Tensor, Tensor]:
-    """Known noise variances [N, P] in scaled units: their mean [P], and that mean over each of them [N, P]."""
-    values = torch.as_tensor(variance / y_scaler.scale_**2).clamp_min(NOISE_FLOOR)
-    return values.mean(0), values.mean(0) / values
-
-
-def _held_out(X: FloatArray, y: FloatArray, scalers: Scalers, config: Configuration, seed: int) -> HeldOut:
-    """Held-out rows in the units of training."""
-    X_t = torch.as_tensor(scalers.x_scaler.transform(X), dtype=config.dtype)
-    y_t = torch.as_tensor(scalers.y_scaler.transform(y), dtype=config.dtype)
-    log_scale = float(np.log(scalers.y_scaler.scale_).sum())
-    return HeldOut(X_t, y_t, log_scale, seed=seed, n_samples=config.n_predict_samples)
-
-
-def scaler_of(values: FloatArray, name: str) -> StandardScaler:
-    """To zero mean and unit variance; constant columns become zero."""
-    with np.errstate(over="ignore", invalid="ignore"):
-        scaler = StandardScaler().fit(values)
-        _refit_apart(scaler, values)
-    if not np.isfinite(scaler.var_).all():
-        over = np.flatnonzero(~np.isfinite(scaler.var_))
-        largest = np.abs(values[:, over]).max()
-        raise InputError(
-            f"the variance of column {', '.join(map(str, over))} of {name} overflows, with values up to {largest:.3g}:"
-            " correct them, or give smaller units."
-        )
-    # A column of X whose spread is lost is a constant one; targets would be predicted in units of one.
-    lost = (scaler.var_ < np.finfo(np.float64).tiny) & (np.ptp(values, axis=0) > 0.0)
-    if name == "y" and lost.any():
-        columns = ", ".join(map(str, np.flatnonzero(lost)))
-        raise InputError(f"the variance of column {columns} of y underflows: give larger units.")
-    return scaler
-
-
-def _refit_apart(scaler: StandardScaler, values: FloatArray) -> None:
-    """Without their offset, scale columns whose spread is so small that scikit-learn takes them for constant."""
-    columns = np.flatnonzero((scaler.scale_ == 1.0) & (np.ptp(values, axis=0) > 0.0))
-    if not len(columns):
-        return
-    offset = values[0, columns]
-    apart = StandardScaler().fit(values[:, columns] - offset)
-    scaler.mean_[columns], scaler.var_[columns] = apart.mean_ + offset, apart.var_
-    scaler.scale_[columns] = apart.scale_
-
-
 def target_names_in(y: Any) -> NDArray[np.object_] | None:
     """Names of the columns of y, where all are text: of a data frame, or that of a series."""
     names = list(y.columns) if hasattr(y, "columns") else [getattr(y, "name", None)]
@@ -353,23 +257,3 @@ def _check_same_columns(before: NDArray[np.object_] | None, now: NDArray[np.obje
             f"warm_start continues a fit with the columns{of} {', '.join(before)}; these data have {', '.join(now)}."
             " Give them in that order, or use warm_start=False for other data."
         )
-
-
-def with_rows(scaler: StandardScaler, rows: int) -> StandardScaler:
-    """The same scaling, for a fit with another number of rows: model files count rows by it."""
-    scaler = copy.copy(scaler)
-    scaler.n_samples_seen_ = np.int64(rows)
-    return scaler
-
-
-def held_out_rows(fraction: float | None, n_rows: int, seed: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Rows to train on and rows to hold out, both in ascending order."""
-    if fraction is None:
-        return np.arange(n_rows), np.arange(0)
-    count = max(1, round(fraction * n_rows))
-    if n_rows - count < 2:
-        raise InputError(
-            f"validation_fraction={fraction} leaves {n_rows - count} of {n_rows} rows to train on; use a smaller one."
-        )
-    order = torch.randperm(n_rows, generator=torch.Generator().manual_seed(seed)).numpy()
-    return np.sort(order[count:]), np.sort(order[:count])

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
 from sodgp.errors import ConfigurationError
+from sodgp.inference.training_set import Batch, Subset, TrainingSet, rest_of
 from sodgp.likelihoods.contract import LikelihoodOptions
 from sodgp.linalg.draws import Draws
 from sodgp.model.architecture import Architecture
@@ -31,104 +31,6 @@ __all__ = [
     "bound",
     "rest_of",
 ]
-
-
-@dataclass(frozen=True)
-class TrainingSet:
-    """The data of a fit in scaled units, split into subset and rest.
-
-    Attributes
-    ----------
-    X_s, y_s : Tensor of shape [*replicates, M, D] and [*replicates, M, P]
-    X_r, y_r : Tensor of shape [*replicates, N - M, D] and [*replicates, N - M, P]
-    precision_r : Tensor of shape [*replicates, N - M, P], optional
-        Where the noise of every row is known: the likelihood's noise variance over that of the row. Those of the
-        subset are in the likelihood.
-
-    Examples
-    --------
-    >>> X = torch.linspace(-1, 1, 20, dtype=torch.float64)[:, None]
-    >>> TrainingSet(X[:5], X[:5].sign(), X[5:], X[5:].sign()).n_rest
-    15
-    """
-
-    X_s: Float[Tensor, "*replicates M D"]
-    y_s: Float[Tensor, "*replicates M P"]
-    X_r: Float[Tensor, "*replicates R D"]
-    y_r: Float[Tensor, "*replicates R P"]
-    precision_r: Float[Tensor, "*replicates R P"] | None = None
-
-    @property
-    def n_rest(self) -> int:
-        """Rows outside the subset."""
-        return self.X_r.shape[-2]
-
-    def in_order(self, chosen: Int[Tensor, " M"]) -> tuple[Float[Tensor, "N D"], Float[Tensor, "N P"]]:
-        """X and y of all rows in their original order, given the original row numbers of the subset."""
-        order = torch.cat([chosen, rest_of(len(chosen) + self.n_rest, chosen)]).argsort()
-        return torch.cat([self.X_s, self.X_r])[order], torch.cat([self.y_s, self.y_r])[order]
-
-    def to(self, device: torch.device | str) -> TrainingSet:
-        """The same data on another device."""
-        precision = None if self.precision_r is None else self.precision_r.to(device)
-        X_s, y_s, X_r, y_r = (t.to(device) for t in (self.X_s, self.y_s, self.X_r, self.y_r))
-        return TrainingSet(X_s, y_s, X_r, y_r, precision)
-
-
-def rest_of(n_rows: int, chosen: Int[Tensor, " M"]) -> Int[Tensor, " R"]:
-    """Numbers of the rows that are not chosen, in ascending order.
-
-    Examples
-    --------
-    >>> rest_of(5, torch.tensor([3, 0]))
-    tensor([1, 2, 4])
-    """
-    rest = torch.ones(n_rows, dtype=torch.bool)
-    rest[chosen] = False
-    return rest.nonzero().ravel()
-
-
-class Batch(NamedTuple):
-    """The data of one training step, every tensor with a sample axis of size 1.
-
-    Attributes
-    ----------
-    X_s, y_s : Tensor of shape [*replicates, 1, M, D] and [*replicates, 1, M, P]
-        The subset.
-    X_b, y_b : Tensor of shape [*replicates, 1, B, D] and [*replicates, 1, B, P]
-        Rows of the rest.
-    scale : float
-        (N - M) / B, by which sums over the batch are multiplied.
-    precision_b : Tensor of shape [*replicates, 1, B, P], optional
-        Relative precisions of the batch, where the noise of every row is known.
-
-    Examples
-    --------
-    >>> X = torch.linspace(-1, 1, 20, dtype=torch.float64)[:, None]
-    >>> rows = X[None]  # the sample axis in front
-    >>> Batch(rows[:, :5], rows[:, :5].sign(), rows[:, 5:], rows[:, 5:].sign(), scale=1.0).X_b.shape
-    torch.Size([1, 15, 1])
-    """
-
-    X_s: Float[Tensor, "*replicates 1 M D"]
-    y_s: Float[Tensor, "*replicates 1 M P"]
-    X_b: Float[Tensor, "*replicates 1 B D"]
-    y_b: Float[Tensor, "*replicates 1 B P"]
-    scale: float
-    precision_b: Float[Tensor, "*replicates 1 B P"] | None = None
-
-
-class Subset(NamedTuple):
-    """Inputs [M, D] and targets [M, P] of rows that a model is conditioned on, in scaled units.
-
-    Examples
-    --------
-    >>> Subset(torch.zeros(5, 2), torch.zeros(5, 1)).X.shape
-    torch.Size([5, 2])
-    """
-
-    X: Float[Tensor, "M D"]
-    y: Float[Tensor, "M P"]
 
 
 Parameters = list[tuple[Float[Tensor, "M D"], Float[Tensor, "D M M"]]]

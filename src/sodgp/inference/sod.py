@@ -207,7 +207,8 @@ class SoD(parameters.Parameters, Inference):
         """The subset; where all labels are in q_hat, followed by the other rows."""
         if not self.conditions_on_all:
             return Subset(data.X_s, data.y_s)
-        return Subset(torch.cat([data.X_s, data.X_r], -2), torch.cat([data.y_s, data.y_r], -2))
+        X_r, y_r, *_ = data.rest()
+        return Subset(torch.cat([data.X_s, X_r], -2), torch.cat([data.y_s, y_r], -2))
 
     def rows_given(self, size: int, n_rows: int) -> int:
         """As in the contract."""

@@ -20,7 +20,7 @@ class Batcher:
 
     def __init__(self, data: TrainingSet, batch_rows: int, generators: Sequence[torch.Generator]) -> None:
         self.data = data
-        self.n_rest = data.X_r.shape[-2]
+        self.n_rest = data.n_rest
         self.batch_rows = min(batch_rows, self.n_rest)
         self.generators = generators
         self.scale = self.n_rest / self.batch_rows if self.batch_rows else 0.0
@@ -44,10 +44,7 @@ class Batcher:
     def batch(self) -> Batch:
         """Look up the rows of the present batch, every tensor with the sample axis in place."""
         data = self.data
-        parts = [data.X_r, data.y_r, *(() if data.precision_r is None else (data.precision_r,))]
-        if not self.is_full:
-            index = self._rows.unsqueeze(-1)
-            parts = [t.gather(-2, index.expand(*index.shape[:-1], t.shape[-1])) for t in parts]
+        parts = data.rest() if self.is_full else data.rest_at(self._rows)
         X_s, y_s, X_b, y_b, *precision = (t.unsqueeze(-3) for t in (data.X_s, data.y_s, *parts))
         return Batch(X_s, y_s, X_b, y_b, self.scale, *precision)
 

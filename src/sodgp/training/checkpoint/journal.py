@@ -174,12 +174,17 @@ class CheckpointJournal:
 def _fingerprint(problem: Problem) -> dict[str, Any]:
     """Shape and SHA-256 of the data of a fit in scaled units, and of its subset."""
     data, chosen = problem.data, problem.chosen
-    X, y = data.in_order(torch.arange(0) if chosen is None else chosen)
-    digests = {"X": _sha256(X), "y": _sha256(y), "first subset": _sha256(chosen) if chosen is not None else None}
+    X, y = hashlib.sha256(), hashlib.sha256()
+    for X_block, y_block in data.in_order(torch.arange(0) if chosen is None else chosen):
+        X.update(X_block.numpy().data)
+        y.update(y_block.numpy().data)
+    subset = None if chosen is None else _sha256(chosen)
+    digests = {"X": X.hexdigest(), "y": y.hexdigest(), "first subset": subset}
     known = [value for value in problem.architecture.likelihood.get_params().values() if isinstance(value, Tensor)]
     if data.precision_r is not None:
         digests["noise_variance"] = "".join(map(_sha256, [*known, data.precision_r]))
-    return {"shape": [*X.shape, y.shape[-1]], **digests, "seed": problem.seed}
+    shape = [data.n_rest + len(data.X_s), data.X_s.shape[-1], data.y_s.shape[-1]]
+    return {"shape": shape, **digests, "seed": problem.seed}
 
 
 def _sha256(values: Tensor) -> str:

@@ -42,8 +42,7 @@ def bound_of(
     order = _shuffled_rest(data.n_rest, torch.arange(0) if chosen is None else chosen, seed)
     # In their own order, so that where all take part they are what a full step sees.
     rows = order[: max(batch_rows, _LEAST_ROWS)].sort().values
-    parts = [data.X_s, data.y_s, data.X_r[rows], data.y_r[rows]]
-    parts += [] if data.precision_r is None else [data.precision_r[rows]]
+    parts = [data.X_s, data.y_s, *data.rest_at(rows)]
     X_s, y_s, X_b, y_b, *precision = (part.to(device).unsqueeze(0) for part in parts)
     batch = Batch(X_s, y_s, X_b, y_b, data.n_rest / len(rows) if len(rows) else 0.0, *precision)
     generator = torch.Generator(device).manual_seed(seed)

@@ -1,0 +1,174 @@
+"""The data that a method trains on: subset and rest, a step's batch, and rows that stay in a file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from sodgp.system.mapped import MappedTable
+
+__all__ = ["Batch", "MappedSet", "Subset", "TrainingSet", "rest_of"]
+
+# Rows that are looked at together, where all of them are looked at.
+_BLOCK_ROWS = 50_000
+
+
+@dataclass(frozen=True)
+class TrainingSet:
+    """The data of a fit in scaled units, split into subset and rest.
+
+    Attributes
+    ----------
+    X_s, y_s : Tensor of shape [*replicates, M, D] and [*replicates, M, P]
+    X_r, y_r : Tensor of shape [*replicates, N - M, D] and [*replicates, N - M, P]
+    precision_r : Tensor of shape [*replicates, N - M, P], optional
+        Where the noise of every row is known: the likelihood's noise variance over that of the row. Those of the
+        subset are in the likelihood.
+
+    Examples
+    --------
+    >>> X = torch.linspace(-1, 1, 20, dtype=torch.float64)[:, None]
+    >>> TrainingSet(X[:5], X[:5].sign(), X[5:], X[5:].sign()).n_rest
+    15
+    """
+
+    X_s: Float[Tensor, "*replicates M D"]
+    y_s: Float[Tensor, "*replicates M P"]
+    X_r: Float[Tensor, "*replicates R D"]
+    y_r: Float[Tensor, "*replicates R P"]
+    precision_r: Float[Tensor, "*replicates R P"] | None = None
+
+    @property
+    def n_rest(self) -> int:
+        """Rows outside the subset."""
+        return self.X_r.shape[-2]
+
+    def rest(self) -> list[Tensor]:
+        """X, y and, where it is known, relative precision of the rest."""
+        return [self.X_r, self.y_r, *(() if self.precision_r is None else (self.precision_r,))]
+
+    def rest_at(self, rows: Int[Tensor, "*replicates B"]) -> list[Tensor]:
+        """The same of some rows of the rest, counted from 0."""
+        index = rows.unsqueeze(-1)
+        return [t.gather(-2, index.expand(*index.shape[:-1], t.shape[-1])) for t in TrainingSet.rest(self)]
+
+    def in_order(self, chosen: Int[Tensor, " M"]) -> Iterator[tuple[Float[Tensor, "B D"], Float[Tensor, "B P"]]]:
+        """X and y of all rows in their original order, in blocks, given the original row numbers of the subset."""
+        ranked = chosen.sort()
+        for numbers in torch.arange(len(chosen) + self.n_rest).split(_BLOCK_ROWS):
+            before = torch.searchsorted(ranked.values, numbers)
+            own = torch.searchsorted(ranked.values, numbers, right=True) > before
+            X, y = (torch.zeros(len(numbers), t.shape[-1], dtype=t.dtype) for t in (self.X_s, self.y_s))
+            X[~own], y[~own], *_ = self.rest_at((numbers - before)[~own])
+            X[own], y[own] = (t[ranked.indices[before[own]]] for t in (self.X_s, self.y_s))
+            yield X, y
+
+    def to(self, device: torch.device | str) -> TrainingSet:
+        """The same data on another device."""
+        precision = None if self.precision_r is None else self.precision_r.to(device)
+        X_s, y_s, X_r, y_r = (t.to(device) for t in (self.X_s, self.y_s, self.X_r, self.y_r))
+        return TrainingSet(X_s, y_s, X_r, y_r, precision)
+
+
+class MappedSet(TrainingSet):
+    """Rows of which those of a step are read from a file: `X_r` and `y_r` are all rows, those of the subset included.
+
+    Parameters
+    ----------
+    X, y : MappedTable
+        All rows in scaled units.
+    n_rows : int
+        The first of them are those of the fit.
+    chosen : Tensor of shape [M]
+        Which of them form the subset.
+    """
+
+    def __init__(self, X: MappedTable, y: MappedTable, n_rows: int, chosen: Int[Tensor, " M"]) -> None:
+        X_all, y_all = X.tensor()[:n_rows], y.tensor()[:n_rows]
+        super().__init__(X_all[chosen], y_all[chosen], X_all, y_all)
+        # The class is frozen. Rows of the rest from the k-th of these numbers on have k + 1 rows of S in front of them.
+        vars(self)["_skips"] = chosen.sort().values - torch.arange(len(chosen))
+        vars(self)["_made_of"] = (X, y, n_rows, chosen)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return MappedSet, vars(self)["_made_of"]
+
+    @property
+    def n_rest(self) -> int:
+        """Rows outside the subset."""
+        return len(self.X_r) - len(self.X_s)
+
+    def rest(self) -> list[Tensor]:
+        """All rows of the rest, copied where there is a subset."""
+        return self.rest_at(torch.arange(self.n_rest)) if len(self.X_s) else super().rest()
+
+    def rest_at(self, rows: Int[Tensor, " B"]) -> list[Tensor]:
+        """As in `TrainingSet`."""
+        return super().rest_at(rows + torch.searchsorted(vars(self)["_skips"], rows, right=True))
+
+    def to(self, device: torch.device | str) -> TrainingSet:
+        """The rows of a processor stay in their file; a GPU has them all."""
+        if torch.device(device).type == "cpu":
+            return self
+        return TrainingSet(*(t.to(device) for t in (self.X_s, self.y_s, *self.rest())))
+
+
+def rest_of(n_rows: int, chosen: Int[Tensor, " M"]) -> Int[Tensor, " R"]:
+    """Numbers of the rows that are not chosen, in ascending order.
+
+    Examples
+    --------
+    >>> rest_of(5, torch.tensor([3, 0]))
+    tensor([1, 2, 4])
+    """
+    rest = torch.ones(n_rows, dtype=torch.bool)
+    rest[chosen] = False
+    return rest.nonzero().ravel()
+
+
+class Batch(NamedTuple):
+    """The data of one training step, every tensor with a sample axis of size 1.
+
+    Attributes
+    ----------
+    X_s, y_s : Tensor of shape [*replicates, 1, M, D] and [*replicates, 1, M, P]
+        The subset.
+    X_b, y_b : Tensor of shape [*replicates, 1, B, D] and [*replicates, 1, B, P]
+        Rows of the rest.
+    scale : float
+        (N - M) / B, by which sums over the batch are multiplied.
+    precision_b : Tensor of shape [*replicates, 1, B, P], optional
+        Relative precisions of the batch, where the noise of every row is known.
+
+    Examples
+    --------
+    >>> X = torch.linspace(-1, 1, 20, dtype=torch.float64)[:, None]
+    >>> rows = X[None]  # the sample axis in front
+    >>> Batch(rows[:, :5], rows[:, :5].sign(), rows[:, 5:], rows[:, 5:].sign(), scale=1.0).X_b.shape
+    torch.Size([1, 15, 1])
+    """
+
+    X_s: Float[Tensor, "*replicates 1 M D"]
+    y_s: Float[Tensor, "*replicates 1 M P"]
+    X_b: Float[Tensor, "*replicates 1 B D"]
+    y_b: Float[Tensor, "*replicates 1 B P"]
+    scale: float
+    precision_b: Float[Tensor, "*replicates 1 B P"] | None = None
+
+
+class Subset(NamedTuple):
+    """Inputs [M, D] and targets [M, P] of rows that a model is conditioned on, in scaled units.
+
+    Examples
+    --------
+    >>> Subset(torch.zeros(5, 2), torch.zeros(5, 1)).X.shape
+    torch.Size([5, 2])
+    """
+
+    X: Float[Tensor, "M D"]
+    y: Float[Tensor, "M P"]
