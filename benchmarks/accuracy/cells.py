@@ -95,15 +95,11 @@ def _listed(scores: list[dict[str, float]]) -> dict[str, list[float]]:
 
 def finished(cell: Cell, out: Path, splits: int | None = None) -> dict[str, Any] | None:
     """The stored result of a cell, if it is one of these options and as many splits (None: any number of them)."""
-    try:
-        record = json.loads(cell.path(out).read_text())
-    except (OSError, ValueError):
-        return None
-    variant = VARIANTS[cell.variant]
+    record, variant = read(cell.path(out)), VARIANTS[cell.variant]
     wanted = {"cell": asdict(cell), **variant.described}
     if splits is not None:
         wanted["splits"] = splits
-    if not isinstance(record, dict):
+    if record is None:
         return None
     # Cells from before members were shrunk are of the plain mixture.
     found = {"member_spread": 1.0, **record}
@@ -116,3 +112,12 @@ def store(record: dict[str, Any], path: Path) -> None:
     part = path.with_suffix(".part")
     part.write_text(json.dumps(record, indent=1) + "\n")
     part.replace(path)
+
+
+def read(path: Path) -> dict[str, Any] | None:
+    """The stored result, if there is one that can be read."""
+    try:
+        record = json.loads(path.read_text())
+    except (OSError, ValueError):
+        return None
+    return record if isinstance(record, dict) else None

@@ -1,0 +1,1 @@
+"""Classes and counts: ours, other Gaussian processes, and what one would use instead."""
