@@ -67,7 +67,8 @@ def test_classes(go, table, tmp_path):
     assert scores["accuracy"]["value"] == model.score(table[["a", "b"]], table["kind"])
     assert "calibration error" in go("evaluate", "m", "kinds.csv", "--bootstrap", "0").stdout
     assert json.loads(go("info", "m", "--json").stdout)["classes"] == ["high", "low"]
-    assert "this model predicts classes" in go("report", "m", "kinds.csv", code=2).stderr
+    go("report", "m", "kinds.csv", "--out", "r.html")
+    assert "Brier score" in (tmp_path / "r.html").read_text(encoding="utf-8")
 
 
 def test_labels_that_are_missing(go, table):

@@ -59,7 +59,7 @@ def test_members_are_evaluated_as_one_mixture():
     found = evaluate(model, X[40:], Y[40:, 0])
     expected = metrics.scores(Y[40:, 0], model.predict_distribution(X[40:]))
     assert found.scores(n_bootstrap=0)["nlpp"].value == pytest.approx(expected["nlpp"])
-    with pytest.raises(InputError, match="about one DeepGPRegressor, not a list"):
+    with pytest.raises(InputError, match="about one DeepGPRegressor or DeepGPClassifier, not a list"):
         held_out(model.members_, X[40:], Y[40:, 0])
     with pytest.raises(InputError, match="not a LinearRegression"):
         evaluate(LinearRegression().fit(X, Y), X, Y)

@@ -61,3 +61,20 @@ def test_a_rootogram_hangs_from_the_expected_frequencies(ax, rate):
 def test_a_rootogram_is_of_counts(ax):
     with pytest.raises(InputError, match="of a distribution of counts"):
         plots.plot_rootogram(forecast(1.0), [1.0], ax=ax)
+
+
+def test_roc_and_precision_recall_are_those_of_scikit_learn(ax):
+    from sklearn.metrics import average_precision_score
+
+    evaluation = forecast(1.0)
+    plots.plot_roc(evaluation, ax=ax)
+    area = evaluation.scores(n_bootstrap=0)["roc_auc"].value
+    assert labels(ax) == [f"class 1: {area:.3f}", "chance"]
+    ax.clear()
+    plots.plot_precision_recall(evaluation, ax=ax)
+    assert labels(ax) == [f"class 1: {average_precision_score(evaluation.y == 1, evaluation.probability[:, 1]):.3f}"]
+
+
+def test_of_many_classes_five_have_curves(ax):
+    plots.plot_roc(forecast(1.0, 9), ax=ax)
+    assert len(labels(ax)) == 6

@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 from report_data import FRAME, NASTY, Y
 
+from sodgp.evaluation.rows import shared_rows, take
 from sodgp.report import held_out
-from sodgp.report.measures import columns_of, outside_training, shared_rows, take
+from sodgp.report.measures import columns_of, outside_training
 
 
 def test_importance_finds_the_inputs_that_count(report):
@@ -23,11 +24,12 @@ def test_rows_beyond_the_subset_are_outside(model):
     assert inside.mean() < 0.05
 
 
-def test_rows_of_the_subset_are_counted_among_others(model):
-    assert shared_rows(model, FRAME[:140].to_numpy()) == (30, 30)
-    assert shared_rows(model, FRAME[140:].to_numpy()) == (0, 30)
+def test_training_rows_are_counted_among_others(model):
+    """With the labels of all rows in q_hat a model keeps all of them."""
+    assert shared_rows(model, FRAME[:140].to_numpy()) == (140, 140)
+    assert shared_rows(model, FRAME[140:].to_numpy()) == (0, 140)
     half = take(FRAME, model.subset_indices_[:15]).to_numpy()
-    assert shared_rows(model, half) == (15, 30)
+    assert shared_rows(model, half) == (15, 140)
 
 
 def test_columns_are_inputs_and_targets_of_the_evaluated_rows(model, report):

@@ -323,7 +323,7 @@ def report(
     With --cv the page rests on new fits with the model's options, each evaluated on the rows it did not see. The page
     opens offline, prints well and fits a phone.
     """
-    from sodgp import DeepGPClassifier
+    from sodgp.cli.predictions import observed
     from sodgp.cli.scores import as_dictionary
     from sodgp.evaluation.format import counted
     from sodgp.report import cross_validated, held_out
@@ -333,18 +333,13 @@ def report(
     check_output(out, data, model)
     estimator = _loaded(model, threads)
     X, y, names = known_targets(estimator, data, target or [], Reading(separator, decimal, encoding))
+    truth = observed(estimator, y)
     about: dict[str, Any] = {"title": title, "model_name": str(model), "data_name": str(data), "random_state": seed}
-    if isinstance(estimator, DeepGPClassifier):
-        raise ConfigurationError(
-            "reports are about numbers and counts, and this model predicts classes: use `sodgp evaluate`, and the"
-            " pictures plot_reliability and plot_confusion of sodgp.plots."
-        )
-    observed = y.to_numpy(dtype="float64")
     if cv is None:
-        found = held_out(estimator, X, observed, targets=names, **about)
+        found = held_out(estimator, X, truth, targets=names, **about)
     else:
         with progress(cv * estimator.n_members_, "cross-validation", shown=not as_json) as begin:
-            found = cross_validated(estimator, X, observed, cv, targets=names, begin=begin, n_jobs=jobs, **about)
+            found = cross_validated(estimator, X, truth, cv, targets=names, begin=begin, n_jobs=jobs, **about)
     found.write(out)
     if as_json:
         warned = [vars(finding) for finding in found.findings]

@@ -139,7 +139,12 @@ class ClassEvaluation:
 
 
 def evaluate_classes(
-    model: DeepGPClassifier, X: Any, y: Any, *, targets: Sequence[str] | None = None
+    model: DeepGPClassifier,
+    X: Any,
+    y: Any,
+    *,
+    targets: Sequence[str] | None = None,
+    classes: NDArray[Any] | None = None,
 ) -> ClassEvaluation:
     """Predict rows whose labels are known; `sodgp.evaluation.evaluate` does it for any estimator.
 
@@ -150,6 +155,8 @@ def evaluate_classes(
     X, y : array or data frame of shape [N, D] and [N]
     targets : sequence of str or None
         The name of the target; None takes the model's.
+    classes : ndarray of shape [K], optional
+        Labels in ascending order, where the model may lack some: it gives those no probability.
 
     Raises
     ------
@@ -167,12 +174,29 @@ def evaluate_classes(
     if labels.ndim != 1:
         raise InputError(f"y must have the shape [N], not {list(labels.shape)}.")
     check_rows(X, labels)
-    codes, rows = codes_of(labels, model.classes_), in_parts(model, X)
+    all_classes = model.classes_ if classes is None else classes
+    codes, rows = codes_of(labels, all_classes), in_parts(model, X)
     starts = range(0, len(codes), _CHUNK_ROWS)
-    probability = np.concatenate([model.predict_proba(rows[start : start + _CHUNK_ROWS]) for start in starts])
+    found = np.concatenate([model.predict_proba(rows[start : start + _CHUNK_ROWS]) for start in starts])
     seen = model.fitted_.columns.class_rows
     assert seen is not None
-    return ClassEvaluation(tuple(names), model.classes_, codes, probability, seen / seen.sum())
+    probability, base = np.zeros((len(codes), len(all_classes))), np.zeros(len(all_classes))
+    place = codes_of(model.classes_, all_classes)
+    probability[:, place], base[place] = found, seen / seen.sum()
+    return ClassEvaluation(tuple(names), all_classes, codes, probability, base)
+
+
+def joined_classes(parts: Sequence[ClassEvaluation], order: NDArray[np.int64]) -> ClassEvaluation:
+    """The rows of several evaluations, such as those of folds, in one; `order` sorts them.
+
+    The shares of the classes in training are averaged over the parts by their rows.
+    """
+    place, first = np.argsort(order), parts[0]
+    y, probability = (
+        np.concatenate(values)[place] for values in zip(*((p.y, p.probability) for p in parts), strict=True)
+    )
+    base = np.average([part.base for part in parts], axis=0, weights=[len(part) for part in parts])
+    return ClassEvaluation(first.targets, first.classes, y, probability, base)
 
 
 class _Rows:

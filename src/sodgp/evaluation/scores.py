@@ -309,7 +309,7 @@ def observed(model: DeepGPRegressor, X: Any, y: Any, *, by_name: bool = True) ->
 def joined(parts: Sequence[Evaluation], order: NDArray[np.int64] | None = None) -> Evaluation:
     """The rows of several evaluations, such as those of folds, in one.
 
-    `order` is the place of each row of the parts in the result; None keeps the order of the parts.
+    `order` sorts the rows of the parts: they come in its ascending order. None keeps that of the parts.
     """
     place = np.arange(sum(map(len, parts))) if order is None else np.argsort(order)
     names = [field.name for field in fields(Evaluation) if field.name not in ("targets", "is_count")]

@@ -6,9 +6,9 @@ Okabe-Ito palette, safe for colour-blind readers, and never the only distinction
 """
 
 from sodgp.plots.calibration import plot_coverage, plot_pit
-from sodgp.plots.classes import plot_confusion, plot_reliability
+from sodgp.plots.classes import plot_confusion, plot_precision_recall, plot_reliability, plot_roc
 from sodgp.plots.comparison import plot_comparison
-from sodgp.plots.counts import plot_rootogram
+from sodgp.plots.counts import plot_frequencies, plot_rootogram
 from sodgp.plots.fits import plot_fit, plot_functions
 from sodgp.plots.hidden import hidden_draws, plot_hidden, plot_warp
 from sodgp.plots.history import plot_history
@@ -21,14 +21,17 @@ __all__ = [
     "plot_confusion",
     "plot_coverage",
     "plot_fit",
+    "plot_frequencies",
     "plot_functions",
     "plot_hidden",
     "plot_history",
     "plot_pit",
+    "plot_precision_recall",
     "plot_predictions",
     "plot_relevance",
     "plot_reliability",
     "plot_residuals",
+    "plot_roc",
     "plot_rootogram",
     "plot_subset",
     "plot_warp",

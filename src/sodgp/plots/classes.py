@@ -8,13 +8,15 @@ import numpy as np
 from scipy.stats import binom
 
 from sodgp.evaluation.classes import BINS, ClassEvaluation
-from sodgp.plots.style import ALARM, BAND_Y, GREY, MEAN, axes_or_current, plain, tidy
+from sodgp.plots.style import ALARM, BAND_Y, CYCLE, GREY, MEAN, axes_or_current, plain, tidy
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 # Of a cell's own row: from here on its number is white.
 _DARK = 0.5
+# More curves cannot be told apart; of more classes the ones with most rows have one.
+_MOST_CURVES = 5
 
 
 def plot_reliability(evaluation: ClassEvaluation, *, bins: int = BINS, ax: Axes | None = None) -> Axes:
@@ -106,3 +108,85 @@ def plot_confusion(evaluation: ClassEvaluation, *, ax: Axes | None = None) -> Ax
         ax.set_yticks(range(count), names)
     ax.set(xlabel="predicted class", ylabel="label")
     return ax
+
+
+def plot_roc(evaluation: ClassEvaluation, *, ax: Axes | None = None) -> Axes:
+    """Share of a class that is found against the share of other rows that are taken for it, over all limits.
+
+    Of two classes the curve is that of the second; of more each has one against the rest, and with more than five those
+    with most rows. Labels have the area below.
+
+    Parameters
+    ----------
+    evaluation : sodgp.evaluation.classes.ClassEvaluation
+    ax : Axes, default=the current one
+
+    Examples
+    --------
+    >>> from matplotlib.figure import Figure
+    >>> from sodgp import DeepGPClassifier, evaluation
+    >>> X = np.linspace(-1, 1, 30)[:, None]
+    >>> model = DeepGPClassifier(n_layers=1, max_iter=50, random_state=0).fit(X, X[:, 0] > 0)
+    >>> ax = plot_roc(evaluation.evaluate(model, X, X[:, 0] > 0), ax=Figure().subplots())
+    >>> [line.get_label() for line in ax.lines]
+    ['True: 1.000', 'chance']
+    """
+    from sklearn.metrics import roc_auc_score, roc_curve
+
+    ax = axes_or_current(ax)
+    for place, colour, name in _curves(evaluation):
+        is_class, p = evaluation.y == place, evaluation.probability[:, place]
+        wrong, right, _ = roc_curve(is_class, p, drop_intermediate=len(p) > 100)
+        label = f"{name}: {roc_auc_score(is_class, p):.3f}"
+        ax.plot(100 * wrong, 100 * right, color=colour, linewidth=1.8, zorder=3, label=label)
+    ax.plot([0, 100], [0, 100], color=GREY, linewidth=1.0, linestyle="--", zorder=2, label="chance")
+    ax.set(xlim=(-2, 102), ylim=(-2, 102))
+    ax.set(xlabel="other rows that are taken for it (%)", ylabel="rows of the class found (%)")
+    return tidy(ax)
+
+
+def plot_precision_recall(evaluation: ClassEvaluation, *, ax: Axes | None = None) -> Axes:
+    """Share of right ones among the rows taken for a class against the share of the class found, over all limits.
+
+    It says more than the ROC where a class is rare. A dotted line is the share of the class: what chance has. Labels
+    have the mean precision. Classes are chosen as for `plot_roc`.
+
+    Parameters
+    ----------
+    evaluation : sodgp.evaluation.classes.ClassEvaluation
+    ax : Axes, default=the current one
+
+    Examples
+    --------
+    >>> from matplotlib.figure import Figure
+    >>> from sodgp import DeepGPClassifier, evaluation
+    >>> X = np.linspace(-1, 1, 30)[:, None]
+    >>> model = DeepGPClassifier(n_layers=1, max_iter=50, random_state=0).fit(X, X[:, 0] > 0)
+    >>> ax = plot_precision_recall(evaluation.evaluate(model, X, X[:, 0] > 0), ax=Figure().subplots())
+    >>> ax.lines[0].get_label(), ax.get_xlabel()
+    ('True: 1.000', 'rows of the class found (%)')
+    """
+    from sklearn.metrics import average_precision_score, precision_recall_curve
+
+    ax = axes_or_current(ax)
+    for place, colour, name in _curves(evaluation):
+        is_class, p = evaluation.y == place, evaluation.probability[:, place]
+        precision, recall, _ = precision_recall_curve(is_class, p)
+        label = f"{name}: {average_precision_score(is_class, p):.3f}"
+        ax.step(100 * recall, 100 * precision, where="post", color=colour, linewidth=1.8, zorder=3, label=label)
+        ax.axhline(100 * is_class.mean(), color=colour, linewidth=1.0, linestyle=":", zorder=2)
+    ax.set(xlim=(-2, 102), ylim=(-2, 102))
+    ax.set(xlabel="rows of the class found (%)", ylabel="right ones among them (%)")
+    return tidy(ax)
+
+
+def _curves(evaluation: ClassEvaluation) -> list[tuple[int, str, str]]:
+    """Place, colour and name of the classes that have a curve: some rows are of the class, and some are not."""
+    rows = np.bincount(evaluation.y, minlength=len(evaluation.classes))
+    places = np.flatnonzero((rows > 0) & (rows < len(evaluation)))
+    if len(evaluation.classes) == 2:
+        places = places[places == 1]
+    if len(places) > _MOST_CURVES:
+        places = np.sort(places[np.argsort(-rows[places], kind="stable")[:_MOST_CURVES]])
+    names = evaluation.classes.tolist()
+    return [(int(place), CYCLE[i], plain(str(names[place]), 18)) for i, place in enumerate(places)]

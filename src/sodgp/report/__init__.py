@@ -1,29 +1,33 @@
 """Reports: one HTML page, pictures included, about a model and its predictions for rows it has not seen.
 
-Modules: `content` (what a report says, as data), `measures` (of data and model), `findings` (warnings), `figures`,
-`page` (the HTML, by the template in `templates`).
+Modules: `content` (what a report says, as data), `folds` (by cross-validation), `kinds` (what it says of `regression`,
+`counts` and `classes`), `measures` (of data and model), `findings` (warnings), `figures`, `tables`, and `page`
+(the HTML, by the template in `templates`).
 """
 
 from __future__ import annotations
 
 import os
-from functools import partial
 from typing import Any
 
-from sodgp.estimator.regressor import DeepGPRegressor
-from sodgp.report.content import Report, cross_validated, held_out
+from sodgp.errors import ConfigurationError
+from sodgp.estimator.base import DeepGPEstimator
+from sodgp.evaluation.splits import Splits
+from sodgp.report.content import Report, held_out
 from sodgp.report.findings import Finding
+from sodgp.report.folds import cross_validated
 
 __all__ = ["Finding", "Report", "cross_validated", "held_out", "write_report"]
 
 
 def write_report(
     path: str | os.PathLike[str],
-    model: DeepGPRegressor,
+    model: DeepGPEstimator,
     X: Any,
     y: Any,
     *,
-    cv: int | None = None,
+    cv: Splits | None = None,
+    groups: Any = None,
     n_jobs: int | None = None,
     title: str = "",
     model_name: str = "",
@@ -35,12 +39,14 @@ def write_report(
     Parameters
     ----------
     path : path of the HTML file; folders above are made
-    model : DeepGPRegressor
+    model : DeepGPRegressor or DeepGPClassifier
         Fitted, or loaded from a file.
     X, y : array or data frame of shape [N, D] and [N] or [N, P]
         Rows that the model has not seen; with `cv` the training rows.
-    cv : int or None
+    cv : int, splitter of scikit-learn, list of (train, test) rows, or None
         Folds of a cross-validation, which fits a model with the options of `model` for each; None evaluates `model`.
+    groups : array of shape [N], optional
+        For a cross-validation: rows of a group are all in one fold.
     n_jobs : int or None
         Processes for the fits of the cross-validation, as in joblib.
     title, model_name, data_name : str, for the head of the page
@@ -68,7 +74,12 @@ def write_report(
     >>> len(report.evaluation)
     30
     """
-    make = held_out if cv is None else partial(cross_validated, cv=cv, n_jobs=n_jobs)
-    report = make(model, X, y, title=title, model_name=model_name, data_name=data_name, random_state=random_state)
+    head: dict[str, Any] = {"title": title, "model_name": model_name, "data_name": data_name}
+    if cv is None:
+        if groups is not None:
+            raise ConfigurationError("groups are for a cross-validation: say with cv how many folds there are.")
+        report = held_out(model, X, y, random_state=random_state, **head)
+    else:
+        report = cross_validated(model, X, y, cv, groups=groups, n_jobs=n_jobs, random_state=random_state, **head)
     report.write(path)
     return report

@@ -38,38 +38,14 @@ class Picture:
     source: str
 
 
-def of_target(report: Report, target: int) -> dict[str, list[Picture]]:
-    """Pictures of one target: ``calibration``, ``predictions`` and ``importance``."""
-    found, name = report.evaluation, report.evaluation.targets[target]
-    coverage = _picture(
-        f"coverage-{target}",
-        f"Coverage of {name}: share of the observations inside central intervals of every level. Below the band:"
-        " overconfident; above it: underconfident.",
-        partial(plots.plot_coverage, found, target),
+def importance_picture(report: Report, target: int) -> Picture:
+    """How much the loss rises when a column is shuffled."""
+    name, loss = report.evaluation.targets[target], report.kind.loss
+    caption = (
+        f"Importance for {name}: rise of the {loss} when a column is shuffled. Redundant columns can replace each other"
+        " and then look unimportant."
     )
-    pit = _picture(
-        f"pit-{target}",
-        f"PIT of {name}: flat for a perfect model, a trough for an overconfident one, a hump for an underconfident one,"
-        " a slope for biased means.",
-        partial(plots.plot_pit, found, target),
-    )
-    predictions = _picture(
-        f"predictions-{target}",
-        f"Predicted against observed {name}, with 90 % intervals. One row in ten should be a cross.",
-        partial(plots.plot_predictions, found, target),
-    )
-    residuals = _picture(
-        f"residuals-{target}",
-        f"Residuals of {name} in predictive standard deviations. A bent median is something left to learn.",
-        partial(plots.plot_residuals, found, target),
-    )
-    importance = _picture(
-        f"importance-{target}",
-        f"Importance for {name}: rise of the RMSE when a column is shuffled. Redundant columns can replace each other"
-        " and then look unimportant.",
-        partial(_importance, report, target),
-    )
-    return {"calibration": [coverage, pit], "predictions": [predictions, residuals], "importance": [importance]}
+    return picture(f"importance-{target}", caption, partial(_importance, report, target))
 
 
 def of_model(report: Report) -> dict[str, list[Picture]]:
@@ -85,16 +61,16 @@ def of_model(report: Report) -> dict[str, list[Picture]]:
         except InputError:
             continue
         draw = partial(plots.plot_relevance, model, layer, most=_MOST_BARS)
-        found["relevance"].append(_picture(f"relevance-{layer}", caption, draw))
+        found["relevance"].append(picture(f"relevance-{layer}", caption, draw))
     caption = "The model's inducing points among the evaluated rows, in the two inputs that matter most to layer 1."
-    found["relevance"].append(_picture("subset", caption, partial(plots.plot_subset, model, report.X)))
+    found["relevance"].append(picture("subset", caption, partial(plots.plot_subset, model, report.X)))
     if model.history_.iteration:
         caption = "Training: the bound or the objective, and the terms that add up to it. It should rise and flatten."
-        found["training"].append(_picture("history", caption, partial(plots.plot_history, model)))
+        found["training"].append(picture("history", caption, partial(plots.plot_history, model)))
     found["layers"] = [_hidden(report, layer) for layer in range(1, layers)]
-    if n_inputs(model) == 1 and model.model_.n_outputs == 1:
+    if n_inputs(model) == 1 and model.model_.n_outputs == 1 and report.evaluation.y.ndim == 2:
         caption = "The fit: bands of y (with noise) and of f (the function)."
-        found["fit"].append(_picture("fit", caption, partial(_fit, report)))
+        found["fit"].append(picture("fit", caption, partial(_fit, report)))
     return found
 
 
@@ -109,7 +85,7 @@ def _hidden(report: Report, layer: int) -> Picture:
             " the model can change faster."
         )
         draw = partial(plots.plot_warp, model, layer, X=report.X, inputs=_two_inputs(report))
-    return _picture(f"hidden-{layer}", caption, draw)
+    return picture(f"hidden-{layer}", caption, draw)
 
 
 def _two_inputs(report: Report) -> tuple[int, int]:
@@ -146,7 +122,7 @@ def _importance(report: Report, target: int, *, ax: Axes) -> Axes:
     ax.set_yticks(places, [plain(report.about["inputs"][i], 22) for i in order])
     ax.set_ylim(len(order) - 0.4, -0.6)
     ax.tick_params(axis="y", length=0)
-    ax.set_xlabel("rise of the RMSE")
+    ax.set_xlabel(f"rise of the {report.kind.loss}")
     return tidy(ax, grid="x")
 
 
@@ -158,7 +134,8 @@ def _enlarge(handle: Artist | None) -> None:
         handle.set(alpha=1.0, markersize=4, markeredgewidth=1.0)
 
 
-def _picture(name: str, caption: str, draw: Callable[..., Axes]) -> Picture:
+def picture(name: str, caption: str, draw: Callable[..., Axes]) -> Picture:
+    """What `draw` draws into its Axes, with a legend below."""
     import matplotlib
     from matplotlib.figure import Figure
 

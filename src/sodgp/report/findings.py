@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
-from scipy.stats import binomtest
 
 from sodgp.estimator.describe import feature_names
 
@@ -19,9 +18,6 @@ FEW_TRAINING_ROWS, FEW_ROWS = 50, 30
 TOO_FEW_ROWS = 5
 # By how many nats a row the bound may still rise over the last tenth of a run.
 STILL_RISING = 0.02
-_SURE = 0.01
-# What to train on where an objective is too sharp for the data.
-_LESS_SHARP = {"predictive": "bound", "leave_one_out": "collapsed"}
 _CROSS_VALIDATION = "use cross-validation (--cv 5) on the training table."
 
 
@@ -49,7 +45,7 @@ class Finding:
 
 def find(report: Report) -> list[Finding]:
     """All warnings, the serious ones first."""
-    found = [finding for rule in _RULES for finding in rule(report)]
+    found = [finding for rule in (*_BEFORE, *report.kind.rules, *_AFTER) for finding in rule(report)]
     return sorted(found, key=lambda finding: finding.level != "bad")
 
 
@@ -59,8 +55,8 @@ def _seen_rows(report: Report) -> Iterator[Finding]:
         what = "looks like the training table" if shared > 0.5 * kept else "shares rows with the training table"
         yield Finding(
             "bad",
-            f"The evaluated table {what}: {shared} of the {kept} rows of the model's subset are in it. Scores on rows"
-            " that a model has seen are too good.",
+            f"The evaluated table {what}: {shared:,} of the {kept:,} training rows that the model keeps are"
+            " in it. Scores on rows that a model has seen are too good.",
             f"Evaluate on held-out rows, or {_CROSS_VALIDATION}",
         )
 
@@ -121,96 +117,18 @@ def _size(report: Report) -> Iterator[Finding]:
         )
 
 
-def _less_sure(report: Report) -> str:
-    """What to try where intervals are too narrow."""
-    softer = _LESS_SHARP.get(report.about["objective"])
-    first = "Train longer" if softer is None else f"Train on a less sharp objective (inference__objective='{softer}')"
-    mixture = "several members in a plain mixture (n_members=4, inference__member_spread=1)"
-    more = "a larger inference__member_spread" if report.about["members"] > 1 else mixture
-    return f"{first}, use {more}, or widen the intervals by what the coverage curve says."
-
-
-def _surer(report: Report) -> str:
-    """What to try where they are too wide."""
-    if report.about["members"] > 1:
-        return "Members that disagree make intervals wide: train longer, or take a smaller inference__member_spread."
-    return "Train longer: intervals shrink as the noise is learned."
-
-
-def _calibration(report: Report) -> Iterator[Finding]:
-    if len(report.evaluation) < TOO_FEW_ROWS:
-        return
-    for target, name in enumerate(report.evaluation.targets):
-        share = report.scores[target]["coverage_90"].value
-        middle = report.scores[target]["coverage_50"].value
-        if _is_off(share, 0.9, len(report.evaluation), 0.02):
-            low = share < 0.9
-            yield Finding(
-                "bad" if share < 0.8 else "warn",
-                f"{name}: 90 % intervals hold {100 * share:.0f} % of the observations; the model is"
-                f" {'overconfident' if low else 'underconfident'}.",
-                _less_sure(report) if low else _surer(report),
-            )
-        elif _is_off(middle, 0.5, len(report.evaluation), 0.05):
-            yield Finding(
-                "warn",
-                f"{name}: 90 % intervals are right, but 50 % intervals hold {100 * middle:.0f} % of the observations:"
-                " the predictive distribution has the wrong shape.",
-                "The noise may have other tails, or change with the inputs"
-                + (" (likelihood='heavy_tailed', likelihood='heteroscedastic')." if _is_plain(report) else "."),
-            )
-
-
-def _is_plain(report: Report) -> bool:
-    """Whether another likelihood may be worth a try."""
-    return report.model.likelihood_.is_plain
-
-
-def _is_off(share: float, level: float, count: int, tolerance: float) -> bool:
-    """Whether a coverage is off by more than a tolerance, and by more than chance explains."""
-    return abs(share - level) > tolerance and bool(binomtest(round(share * count), count, level).pvalue < _SURE)
-
-
-def _worth(report: Report) -> Iterator[Finding]:
-    if len(report.evaluation) < TOO_FEW_ROWS:
-        return
-    for name, scores in zip(report.evaluation.targets, report.scores, strict=True):
-        if scores["r2"].low <= 0:
-            yield Finding(
-                "bad" if scores["r2"].value <= 0 else "warn",
-                f"{name}: the predicted mean is not clearly better than the mean of the training targets"
-                f" (R² {scores['r2'].value:.2f}).",
-                "Check that inputs and target belong together; the inputs may say little about this target.",
-            )
-        elif scores["nlpp"].value > scores["base_nlpp"].value:
-            yield Finding(
-                "bad",
-                f"{name}: the predictive density is worse than that of a Gaussian that ignores the inputs"
-                f" (NLPP {scores['nlpp'].value:.2f} against {scores['base_nlpp'].value:.2f}).",
-                "Look at the worst rows: a few far outside their intervals can do this.",
-            )
-
-
 def _rows(report: Report) -> Iterator[Finding]:
     outside = int(report.outside.sum())
     if outside:
         yield Finding(
             "warn",
-            f"{_rows_of(outside)} outside of what the model was trained on: it extrapolates there.",
+            f"{rows_are(outside)} outside of what the model was trained on: it extrapolates there.",
             "Do not trust predictions far outside the training data; the table of worst rows marks such rows.",
         )
-    for target, name in enumerate(report.evaluation.targets):
-        far = int((np.abs(report.evaluation.z[:, target]) > 5).sum())
-        if far:
-            yield Finding(
-                "warn",
-                f"{name}: {_rows_of(far)} more than five standard deviations off.",
-                "Check them for errors in the data; if they are right, the noise has heavier tails than a Gaussian"
-                + (" (likelihood='heavy_tailed')." if _is_plain(report) else "."),
-            )
 
 
-def _rows_of(count: int) -> str:
+def rows_are(count: int) -> str:
+    """A number of rows, with its verb."""
     return f"{count:,} row is" if count == 1 else f"{count:,} rows are"
 
 
@@ -221,7 +139,7 @@ def _inputs(report: Report) -> Iterator[Finding]:
     if constant:
         yield Finding(
             "warn",
-            f"Constant in the training data, so nothing was learned from {_listed(constant)}.",
+            f"Constant in the training data, so nothing was learned from {listed(constant)}.",
             "Leave such columns out, or train on rows in which they vary.",
         )
     if report.folds or count < FEW_ROWS:
@@ -232,22 +150,18 @@ def _inputs(report: Report) -> Iterator[Finding]:
         yield Finding(
             "warn",
             f"The evaluated rows differ from the training rows: the mean has moved by more than {limit:.1f} standard"
-            f" deviations in {_listed(moved)}.",
+            f" deviations in {listed(moved)}.",
             "Check that both come from one source; the model was not trained on rows like these.",
         )
 
 
-def _listed(names: Sequence[str], most: int = 6) -> str:
+def listed(names: Sequence[str], most: int = 6) -> str:
+    """The first of many names."""
     more = f" and {len(names) - most} more" if len(names) > most else ""
     return ", ".join(names[:most]) + more
 
 
-_RULES: tuple[Callable[[Report], Iterator[Finding]], ...] = (
-    _seen_rows,
-    _training,
-    _calibration,
-    _worth,
-    _size,
-    _rows,
-    _inputs,
-)
+_Rules: TypeAlias = tuple[Callable[["Report"], Iterator[Finding]], ...]
+# Around those of the kind of target.
+_BEFORE: _Rules = (_seen_rows, _training)
+_AFTER: _Rules = (_size, _rows, _inputs)

@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
+from sodgp.estimator.base import DeepGPEstimator
 from sodgp.estimator.columns import EncodedRows, rows_of
-from sodgp.estimator.describe import feature_names, input_groups, models_of
-from sodgp.estimator.regressor import DeepGPRegressor
+from sodgp.estimator.describe import feature_names, input_groups
+from sodgp.evaluation.classes import ClassEvaluation
+from sodgp.evaluation.rows import held_inputs, take
 from sodgp.evaluation.scores import Evaluation
 from sodgp.plots.inputs import subset_inputs
 from sodgp.system.validation import FloatArray
 from sodgp.tables.frames import DATE, TEXT, Cells, date_text
+
+# Of a model, rows and targets [N, P], or places of labels [N] among classes: one loss for each target, [P].
+Losses: TypeAlias = Callable[[Any, EncodedRows, NDArray[Any], NDArray[Any] | None], FloatArray]
 
 _REPEATS = 3
 # The numbers of a column that has none.
@@ -49,34 +54,32 @@ class Column:
 
 @dataclass(frozen=True)
 class Importance:
-    """Rise of the RMSE when a column is shuffled: mean and std over the repeats, [D, P], in units of each target."""
+    """Rise of the loss when a column is shuffled: mean and std over the repeats, [D, P]."""
 
     mean: FloatArray
     std: FloatArray
 
 
-def outside_training(model: DeepGPRegressor, X: FloatArray) -> NDArray[np.bool_]:
+def outside_training(model: DeepGPEstimator, X: FloatArray) -> NDArray[np.bool_]:
     """Rows, [N], in which an input lies more than one standard deviation beyond all rows that the model holds.
 
     Those are the training rows where their labels are all in q_hat, else the subset or the inducing inputs. A constant
     column may not change at all.
     """
-    fitted = model.fitted_
-    held = fitted.x_scaler.inverse_transform(fitted.X_s[0].double().cpu().numpy()) if len(fitted.X_s[0]) else None
-    anchors = subset_inputs(model) if held is None else held
-    seen = fitted.x_seen
+    held = held_inputs(model)
+    anchors = held if len(held) else subset_inputs(model)
+    seen = model.fitted_.x_seen
     margin = np.where(seen.var_ > 0, seen.scale_, 0.0) + 1e-9 * (1.0 + np.abs(seen.mean_))
     return np.asarray(((anchors.min(0) - margin > X) | (anchors.max(0) + margin < X)).any(1))
 
 
 def columns_of(
-    model: DeepGPRegressor, rows: FloatArray, found: Evaluation, cells: Sequence[Cells] = ()
+    model: DeepGPEstimator, rows: FloatArray, found: Evaluation | ClassEvaluation, cells: Sequence[Cells] = ()
 ) -> list[Column]:
     """Inputs and targets of the evaluated rows; `cells` are those of a table."""
-    x, y = model.fitted_.x_seen, model.fitted_.y_seen
+    x = model.fitted_.x_seen
     shifts = (rows.mean(0) - x.mean_) / x.scale_
-    targets = zip(found.targets, found.y.T, (found.y.mean(0) - y.mean_) / y.scale_, strict=True)
-    of_targets = [_column(name, "target", values, float(shift)) for name, values, shift in targets]
+    of_targets = _targets(model, found)
     if model.fitted_.columns.encoder is None:
         inputs = zip(feature_names(model), rows.T, shifts, strict=True)
         return [*(_column(name, "input", values, float(shift)) for name, values, shift in inputs), *of_targets]
@@ -94,6 +97,17 @@ def columns_of(
     return [*columns, *of_targets]
 
 
+def _targets(model: DeepGPEstimator, found: Evaluation | ClassEvaluation) -> list[Column]:
+    if isinstance(found, ClassEvaluation):
+        rows = np.bincount(found.y, minlength=len(found.classes))
+        most = str(found.classes.tolist()[int(rows.argmax())])
+        count = int((rows > 0).sum())
+        return [Column(found.targets[0], "target", *_NOTHING, count, whole=False, shift=np.nan, shown=("", most, ""))]
+    y = model.fitted_.y_seen
+    targets = zip(found.targets, found.y.T, (found.y.mean(0) - y.mean_) / y.scale_, strict=True)
+    return [_column(name, "target", values, float(shift)) for name, values, shift in targets]
+
+
 def _column(name: str, role: str, v: FloatArray, shift: float) -> Column:
     numbers = (float(v.min()), float(np.median(v)), float(v.max()), float(v.mean()), float(v.std()))
     whole = bool((v == np.round(v)).all())
@@ -106,36 +120,30 @@ def _of_texts(cells: Cells, shift: float) -> Column:
     return Column(cells.name, "input", *_NOTHING, distinct=len(often), whole=False, shift=shift, shown=("", most, ""))
 
 
-def table_rows(model: DeepGPRegressor, X: Any) -> tuple[Any, tuple[Cells, ...]]:
-    """Rows that predictions take, of a table once encoded; and its cells."""
-    encoder = model.fitted_.columns.encoder
-    if encoder is None:
-        return X, ()
-    return EncodedRows(rows_of(model, X)), tuple(encoder.cells(X))
-
-
-def importance_of(model: DeepGPRegressor, X: Any, y: FloatArray, random_state: int) -> Importance:
+def importance_of(
+    model: Any, X: Any, found: Evaluation | ClassEvaluation, losses: Losses, random_state: int
+) -> Importance:
     """By shuffling one column at a time (scikit-learn's permutation importance)."""
     from sklearn.inspection import permutation_importance
 
-    groups = input_groups(model)
+    groups, y = input_groups(model), found.y
+    classes = found.classes if isinstance(found, ClassEvaluation) else None
     places = [np.flatnonzero(groups == group) for group in range(groups.max() + 1)]
     budget = _IMPORTANCE_ROWS // (_REPEATS * len(places))
     count = min(len(y), int(np.clip(budget, 50, 400)))
     chosen = np.sort(np.random.default_rng(random_state).permutation(len(y))[:count])
-    keys = [str(index) for index in range(y.shape[1])]
+    keys = [str(index) for index in range(len(found.targets))]
 
     rows = rows_of(model, take(X, chosen))
 
     # scikit-learn shuffles the numbers of the rows, one column of them for each column of the data.
-    def errors(estimator: DeepGPRegressor, order: NDArray[np.int64], y_part: FloatArray) -> dict[str, float]:
+    def errors(estimator: Any, order: NDArray[np.int64], y_part: NDArray[Any]) -> dict[str, float]:
         shuffled = np.empty_like(rows)
         for column, place in enumerate(places):
             shuffled[:, place] = rows[np.ix_(order[:, column], place)]
-        residual = estimator.predict(EncodedRows(shuffled)).reshape(y_part.shape) - y_part
-        return dict(zip(keys, -np.sqrt(np.mean(residual**2, axis=0)), strict=True))
+        return dict(zip(keys, -losses(estimator, EncodedRows(shuffled), y_part, classes), strict=True))
 
-    found = permutation_importance(
+    result = permutation_importance(
         model,
         np.tile(np.arange(count)[:, None], len(places)),
         y[chosen],
@@ -144,26 +152,4 @@ def importance_of(model: DeepGPRegressor, X: Any, y: FloatArray, random_state: i
         random_state=random_state,
     )
     moments = ("importances_mean", "importances_std")
-    return Importance(*(np.stack([found[key][moment] for key in keys], axis=1) for moment in moments))
-
-
-def shared_rows(model: DeepGPRegressor, rows: FloatArray) -> tuple[int, int]:
-    """How many rows of the subset (of all members) are among these rows, and how many it has."""
-    if not model.inference_.uses_subset:
-        return 0, 0
-    scaler = model.fitted_.x_scaler
-
-    def keys(values: FloatArray) -> set[bytes]:
-        return {np.round((row - scaler.mean_) / scaler.scale_, 6).tobytes() for row in values + 0.0}
-
-    kept = keys(np.concatenate([subset_inputs(one) for one in models_of(model)]))
-    return len(kept & keys(rows)), len(kept)
-
-
-def take(X: Any, rows: NDArray[np.int64]) -> Any:
-    """Rows of an array or a data frame, by number."""
-    if hasattr(X, "iloc"):
-        return X.iloc[rows]
-    if hasattr(X, "column_names"):  # an Arrow table
-        return X.take(rows)
-    return X[rows] if isinstance(X, EncodedRows) or hasattr(X, "columns") else np.asarray(X)[rows]
+    return Importance(*(np.stack([result[key][moment] for key in keys], axis=1) for moment in moments))

@@ -55,6 +55,10 @@ class Cells:
             return np.isnan(self.values)
         return np.array([value is None for value in self.values], dtype=bool)
 
+    def at(self, rows: NDArray[np.int64]) -> Cells:
+        """The cells of these rows."""
+        return replace(self, values=self.values[rows])
+
     def texts(self, missing: frozenset[str] = frozenset()) -> NDArray[np.object_]:
         """The cells as text without white space around it; None for what is missing or such a mark."""
         if self.kind == TEXT:
