@@ -93,6 +93,8 @@ def options_of(estimator: DeepGPRegressor) -> dict[str, Any]:
     options = {**SGHMC().get_params(), **SoD().get_params(), **DSVI().get_params(), "separate_kernels": False}
     options |= {name: value for name, value in estimator.get_params(deep=False).items() if name not in _OBJECTS}
     options |= method.get_params() | likelihood.get_params() | (estimator.tuning or Tuning()).get_params()
+    if options["target_transform"] == "none":
+        del options["target_transform"]  # older results have none
     objective = options.pop("objective")
     options["predictive_weight"] = _WEIGHTS.get(objective, objective)
     options |= {"inference": method.name, "noise": _NOISES[likelihood.name], "max_iter": config.max_iter}

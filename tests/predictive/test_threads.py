@@ -33,8 +33,11 @@ ENTRIES = {
     "n_outputs": None,
     "log_prob": (Y,),
     "cdf": (Y,),
+    "sf": (Y,),
+    "shape": None,
     "crps": (Y,),
     "quantile": ([0.1, 0.9],),
+    "quantile_at": (np.full((2, 5), 0.3),),
     "interval": (0.9,),
     "sample": (3, 0),
     "affine": (2.0, 1.0),
@@ -83,7 +86,7 @@ def test_every_entry_has_the_threads_of_the_distribution(name):
     dist, arguments = mixture(), ENTRIES[name]
     seen, result = threads_of(lambda: getattr(dist, name) if arguments is None else getattr(dist, name)(*arguments))
     assert seen <= {INSIDE}
-    assert seen or name in ("n_components", "n_outputs", "align")
+    assert seen or name in ("n_components", "n_outputs", "shape", "align")
     if isinstance(result, GaussianMixture):
         assert result.n_threads == INSIDE
 

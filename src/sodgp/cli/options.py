@@ -182,6 +182,12 @@ OPTIONS: Final[dict[str, Option]] = {
         "gaussian",
         choices=LIKELIHOODS,
     ),
+    "target_transform": Option(
+        TEXT,
+        "none, log or box_cox: what positive targets become in training; predictions are of the target itself",
+        "none",
+        choices=("none", "log", "box_cox"),
+    ),
     "jitter": Option(
         JITTER, "Added to covariance diagonals, relative to their mean", "1e-6, float32: 1e-4", place=_TUNING
     ),

@@ -34,6 +34,10 @@ def print_summary(about: dict[str, Any]) -> None:
         names = ", ".join(map(str, about["classes"][:8])) + (" ..." if len(about["classes"]) > 8 else "")
         line("classes", f"{len(about['classes'])} ({names})")
     line("rows", f"{about['rows']:,}, {about['subset_rows']} in the subset")
+    transform = about["target_transform"]
+    if transform is not None:
+        powers = ", ".join(f"{name} {power:.3g}" for name, power in transform["power"].items())
+        line("transform", "log" if transform["name"] == "log" else f"{transform['name']}, power of {powers}")
     line("objective", about["objective"])
     has_members = about["members"] > 1
     line("parameters", f"{about['parameters']:,}" + (f" of {about['members']} members" if has_members else ""))

@@ -39,6 +39,9 @@ def estimator_for(task: str, options: Mapping[str, Any]) -> DeepGPRegressor | De
     from sodgp import DeepGPClassifier, DeepGPRegressor
 
     if task == "classification":
+        if options.get("target_transform", "none") != "none":
+            raise ConfigurationError("--target-transform is for numbers, and this target has classes; leave it out.")
+        options = {name: value for name, value in options.items() if name != "target_transform"}
         return DeepGPClassifier(**as_arguments(options, likelihood=None))
     usual = "negative_binomial" if task == "counts" else "gaussian"
     return DeepGPRegressor(**as_arguments({"likelihood": usual, **options}))

@@ -40,6 +40,7 @@ class DeepGPEstimator(FittedAttributes, BatchPrediction, NestedParameters):
         inference: str | Inference = "sod",
         likelihood: str | LikelihoodOptions | None = "gaussian",
         columns: ColumnsOption = "auto",
+        target_transform: str = "none",
         n_layers: int | None = None,
         hidden_width: int | Sequence[int] | None = None,
         hidden_mean: str = "linear",
@@ -70,6 +71,7 @@ class DeepGPEstimator(FittedAttributes, BatchPrediction, NestedParameters):
         self.inference = inference
         self.likelihood = likelihood
         self.columns = columns
+        self.target_transform = target_transform
         self.n_layers = n_layers
         self.hidden_width = hidden_width
         self.hidden_mean = hidden_mean

@@ -75,8 +75,10 @@ def noise_std(model: DeepGPEstimator) -> list[float]:
     """Standard deviation of the observation noise of every target, in original units; a typical one where it varies.
 
     With heavy tails, that of the mixture of all levels; with members, of their mixture. Empty where y has no noise
-    variance, such as counts and classes.
+    variance, such as counts and classes, or where it was transformed.
     """
+    if model.fitted_.transform is not None:
+        return []
     if model.fitted_.columns.classes is not None:
         return []
     found = [one.model.likelihood.mean_noise_variance for one in model.fitted_.models]
@@ -105,15 +107,15 @@ def describe(model: DeepGPEstimator) -> dict[str, Any]:
     Returns
     -------
     dict
-        ``task`` (``"regression"``, ``"counts"`` or ``"classification"``), ``classes`` (their labels, or
-        None), ``method``, ``likelihood``, ``n_layers``, ``widths`` (outputs of every layer), ``kernel``, ``inputs``,
+        ``task`` (``"regression"``, ``"counts"`` or ``"classification"``), ``classes`` (their labels, or None),
+        ``method``, ``likelihood``, ``n_layers``, ``widths`` (outputs of every layer), ``kernel``, ``inputs``,
         ``columns`` (what became of each, where they are of a table), ``targets``, ``rows``, ``subset_rows`` (inducing
         points of a layer), ``separate_kernels`` (of the first layer's outputs), ``outlier_probability`` (of
         predictions), ``members``, ``member_spread`` (factor by which they are shrunk in the mixture), ``parameters``
         (of all of them), ``objective`` (that of the method, or ``"posterior"`` of a sampler) and its value ``bound``
-        (nats; of the first member), ``iterations``, ``stopped``, ``rollbacks``, ``jitter_climbs``, ``bad_gradients``,
-        ``safeguards`` (these three in words), ``seconds`` of training, ``noise_std`` of every target, and ``options``,
-        the estimator's arguments.
+        (nats; of the first member), ``target_transform`` (``name`` and ``power`` of every target, or None),
+        ``iterations``, ``stopped``, ``rollbacks``, ``jitter_climbs``, ``bad_gradients``, ``safeguards`` (these three in
+        words), ``seconds`` of training, ``noise_std`` of every target, and ``options``, the estimator's arguments.
 
     Examples
     --------
@@ -157,6 +159,7 @@ def describe(model: DeepGPEstimator) -> dict[str, Any]:
         "member_spread": member_spread(model),
         "parameters": model.n_parameters_,
         "objective": model.objective_,
+        "target_transform": _transform(model),
         "bound": history.bound[-1] if history.bound else None,
         "iterations": model.n_iter_,
         "stopped": history.stopped,
@@ -168,6 +171,14 @@ def describe(model: DeepGPEstimator) -> dict[str, Any]:
         "noise_std": dict(zip(target_names(model), noise_std(model), strict=False)),
         "options": encode_parameters(named),
     }
+
+
+def _transform(model: DeepGPEstimator) -> dict[str, Any] | None:
+    """Name and power of a transform of the targets."""
+    found = model.fitted_.transform
+    if found is None:
+        return None
+    return {"name": found.name, "power": dict(zip(target_names(model), found.power.tolist(), strict=True))}
 
 
 def _safeguards(model: DeepGPEstimator) -> str:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from sodgp.likelihoods.contract import LikelihoodOptions
     from sodgp.model.deep_gp import DeepGP
     from sodgp.predictive.contract import Units
+    from sodgp.predictive.power import PowerTransform
     from sodgp.tables.encoder import TableEncoder
     from sodgp.training.history import History
 
@@ -74,6 +75,8 @@ class Fitted:
     seed : int or None
         The integer random_state of a member.
     subset_indices, validation_indices : ndarray of shape [M] and [V], optional
+    transform : PowerTransform, optional
+        What y was turned into before it was scaled: `y_scaler` is then of the transformed y, `y_seen` of y itself.
     members : tuple of Fitted
         All models whose mixture predicts, if more than one; the other attributes are those of the first.
     """
@@ -97,12 +100,18 @@ class Fitted:
     diagnostics: SamplerDiagnostics | None = None
     restart_bounds: list[float] | None = None
     subset_size_reason: str | None = None
+    transform: PowerTransform | None = None
     members: tuple[Fitted, ...] = ()
 
     @property
     def models(self) -> tuple[Fitted, ...]:
         """The members, or the one model that it is."""
         return self.members or (self,)
+
+    @property
+    def maps_back(self) -> bool:
+        """Whether moments of y have to be taken of its distribution, since it is a function of the model's."""
+        return self.transform is not None
 
     @property
     def n_rows(self) -> int:
@@ -140,6 +149,9 @@ class Fitted:
 
     def outlier_probability(self, given: float | None) -> float:
         """That an observation is unlike those that were seen, where a user gives this option."""
+        if self.transform is not None:
+            # The mean of y over an outlier with ten times the standard deviation of log(y) would hide all others.
+            return 0.0
         if given is not None:
             return given
         sharpens = self.method.objective in ("predictive", "leave_one_out")
@@ -173,6 +185,11 @@ class FittedAttributes:
     def objective_(self) -> str:
         """What was maximised: an objective of the method, such as ``"bound"``, or ``"posterior"`` of a sampler."""
         return cast(str, self.fitted_.method.objective)
+
+    @property
+    def target_transform_(self) -> PowerTransform | None:
+        """What y was turned into before training, with its powers; None for y as it is."""
+        return self.fitted_.transform
 
     @property
     def history_(self) -> History:

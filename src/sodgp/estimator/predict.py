@@ -28,6 +28,7 @@ from sodgp.linalg.draws import FreshDraws, SharedDraws
 from sodgp.predictive.contract import Predictive
 from sodgp.predictive.mixture import GaussianMixture
 from sodgp.predictive.outliers import OUTLIER_SCALE, widening
+from sodgp.predictive.transformed import TransformedMixture
 from sodgp.system import memory
 from sodgp.system.running import cpu_threads
 from sodgp.system.validation import FloatArray, check_integer, check_threads, seed_from
@@ -54,6 +55,8 @@ R = TypeVar("R")
 _MAX_JOINT_ROWS = 1000
 # Of the covariances of one layer in one joint draw: 32 MB.
 _JOINT_ENTRIES = 2**22
+# Rows whose distributions are in memory at a time where moments are taken of them.
+_MAPPED_ROWS = 5_000
 
 
 @dataclass(frozen=True)
@@ -99,6 +102,8 @@ def predict_mean(fitted: Fitted, X: FloatArray, options: PredictionOptions) -> F
 
     Where y has the mean of f only means are computed, and only they have to be finite.
     """
+    if fitted.maps_back:
+        return np.concatenate([dist.mean for dist in _mapped(fitted, X, options)])
     if fitted.members:
         return pooled_mean([predict_mean(each, X, options) for each in fitted.members])
     only_mean = fitted.likelihood.targets == "numbers"
@@ -108,6 +113,10 @@ def predict_mean(fitted: Fitted, X: FloatArray, options: PredictionOptions) -> F
 @_in_threads
 def predict_std(fitted: Fitted, X: FloatArray, options: PredictionOptions) -> tuple[FloatArray, FloatArray]:
     """Means and standard deviations of y, [N] or [N, P]."""
+    if fitted.maps_back:
+        moments = [(dist.mean, dist.std) for dist in _mapped(fitted, X, options)]
+        mean, std = (np.concatenate(values) for values in zip(*moments, strict=True))
+        return mean, std
     if fitted.members:
         return pooled_std([predict_std(each, X, options) for each in fitted.members], options.spread)
     parts = [(d.mean, d.std) for d in _distributions(fitted, X, options, latent=False)]
@@ -129,6 +138,11 @@ def predict_distribution(fitted: Fitted, X: FloatArray, options: PredictionOptio
 @_in_threads
 def predict_covariance(fitted: Fitted, X: FloatArray, options: PredictionOptions) -> tuple[FloatArray, FloatArray]:
     """Means [N] or [N, P] and covariances over rows [N, N] or [P, N, N] of y."""
+    if fitted.maps_back:
+        raise InputError(
+            "return_cov=True is for y as it is in the model, and this one maps its predictions (target_transform)."
+            " Take numpy.cov(model.sample_y(X, 1000)), or return_std=True."
+        )
     if fitted.members:
         return pooled_covariance([predict_covariance(each, X, options) for each in fitted.members], options.spread)
     mean, covariance = _joint(fitted, X, options, fitted.predict_seed, options.n_samples, drawn=False)
@@ -163,6 +177,8 @@ def sample_functions(
     normal = torch.randn(count, *mean.mT.shape[1:], generator=generator, dtype=torch.float64)
     draws = mean.mT + torch.einsum("tpnm,tpm->tpn", vectors, values.clamp_min(0.0).sqrt() * normal)
     scaled = draws.permute(2, 1, 0).numpy() * fitted.y_scaler.scale_[:, None] + fitted.y_scaler.mean_[:, None]
+    if fitted.transform is not None:
+        scaled = np.moveaxis(fitted.transform.inverse(np.moveaxis(scaled, 1, -1)), -1, 1)
     scaled = scaled[:, 0] if fitted.columns.y_is_vector else scaled
     return scaled if latent or not options.outlier_probability else _with_outliers(fitted, X, options, scaled, seed + 2)
 
@@ -314,10 +330,16 @@ def _with_outliers(
     return np.where(rng.random(draws.shape) < share, mean + wide * rng.normal(size=draws.shape), draws)
 
 
+def _mapped(fitted: Fitted, X: FloatArray, options: PredictionOptions) -> Iterator[Predictive]:
+    """Distributions of y in chunks of rows, of all members together: moments of y are no averages over members."""
+    for start in range(0, len(X), _MAPPED_ROWS):
+        yield predict_distribution(fitted, X[start : start + _MAPPED_ROWS], options, latent=False)
+
+
 def _gaussian(
     fitted: Fitted, mean: Tensor, variance: Tensor, outliers: float, n_threads: int | str | None
-) -> GaussianMixture:
-    """Gaussian components [T, N, P] of y or f in original units."""
+) -> GaussianMixture | TransformedMixture:
+    """Gaussian components [T, N, P] of y or f in original units, mapped back where y was transformed."""
     mean, variance = torch.broadcast_tensors(mean, variance)
     # Rounding leaves a variance of f at zero where a row sits on the subset and the noise is at its floor.
     variance = variance.double().clamp_min(torch.finfo(torch.float64).tiny ** 0.25)
@@ -328,7 +350,7 @@ def _gaussian(
     scale, shift = fitted.y_scaler.scale_, fitted.y_scaler.mean_
     mixture = GaussianMixture(mean, variance, outlier_probability=outliers, n_threads=n_threads).affine(scale, shift)
     _check_finite(torch.from_numpy(mixture.mean)[None], torch.from_numpy(mixture.variance)[None])
-    return mixture
+    return mixture if fitted.transform is None else TransformedMixture(mixture, fitted.transform)
 
 
 def _check_finite(mean: Tensor, variance: Tensor) -> None:

@@ -40,6 +40,10 @@ class DeepGPRegressor(MultiOutputMixin, CheckedScore, DeepGPEstimator):
     columns : {"auto", "numeric"}, mapping or TableEncoder, default="auto"
         What a data frame becomes: see `sodgp.tables.encoder.TableEncoder`, of which a mapping is the `kinds`. "auto"
         takes frames of numbers without gaps as they are, "numeric" nothing else.
+    target_transform : {"none", "log", "box_cox"}, default="none"
+        What positive targets are turned into before training: their logs, or the power of Box and Cox, from 0 to 2,
+        that makes those of the training rows most like a Gaussian. Predictions are of y itself: positive, with its
+        mean, density and quantiles. Not with `noise_variance`, `outlier_probability`, counts or ``"student_t"``.
     n_layers : int or None, default=None
         GP layers, the last one included (paper: L). 1 is a sparse GP. None is 2 where `SoD` sees the labels of all of
         160 to 2,000 rows (`SoD.objective`), else 3.
@@ -115,7 +119,7 @@ class DeepGPRegressor(MultiOutputMixin, CheckedScore, DeepGPEstimator):
         The trained model, in scaled units.
     history_ : History
         The objective and its named terms over the iterations.
-    inference_, likelihood_, objective_, subset_size_, outlier_probability_, n_members_, columns_
+    inference_, likelihood_, objective_, subset_size_, outlier_probability_, n_members_, columns_, target_transform_
         What was decided from the data where an option left it open; `objective_` is that of the method,
         such as ``"bound"``, or ``"posterior"`` of a sampler.
     subset_indices_, validation_indices_ : ndarray of shape [M] and [V]
@@ -192,6 +196,7 @@ class DeepGPRegressor(MultiOutputMixin, CheckedScore, DeepGPEstimator):
             Also the standard deviation of y. Without it only means are computed, and only they have to be finite.
         return_cov : bool
             Also the covariance of y over rows, for at most 1,000 rows: another Monte Carlo estimate than `return_std`.
+            Not where y was transformed: there `sample_y` has draws.
 
         Returns
         -------
@@ -228,9 +233,9 @@ class DeepGPRegressor(MultiOutputMixin, CheckedScore, DeepGPEstimator):
 
         Returns
         -------
-        GaussianMixture, StudentMixture or CountMixture
+        GaussianMixture, StudentMixture, CountMixture or TransformedMixture
             With mean, variance, std, log_prob, cdf, quantile, interval, sample and crps, in original units. Of f it is
-            a GaussianMixture.
+            a GaussianMixture; where y was transformed, f is mapped back, too: it is then the median of y given f.
 
         Examples
         --------

@@ -17,8 +17,10 @@ from sodgp.errors import InputError
 from sodgp.estimator.fitted import Fitted
 from sodgp.estimator.options.configuration import Configuration
 from sodgp.estimator.targets import Encoded
+from sodgp.estimator.transforms import transform_for
 from sodgp.inference.training_set import TrainingSet, rest_of
 from sodgp.layers.prior import NOISE_FLOOR
+from sodgp.predictive.power import PowerTransform
 from sodgp.selectors.base import row_chunks
 from sodgp.system.validation import FloatArray
 from sodgp.training.held_out import HeldOut
@@ -27,12 +29,13 @@ __all__ = ["ScaledRows", "Scalers", "held_out_rows", "scaled_rows", "scalers_for
 
 
 class Scalers(NamedTuple):
-    """Scaling of the model's units, and of the rows of this fit: what reports compare with."""
+    """Scaling of the model's units, of a transformed y, and of the rows of this fit: what reports compare with."""
 
     x_scaler: StandardScaler
     y_scaler: StandardScaler
     x_seen: StandardScaler
     y_seen: StandardScaler
+    transform: PowerTransform | None = None
 
     @property
     def log_scale(self) -> float:
@@ -81,7 +84,11 @@ def scaled_rows(
     numbers, held_out = held_out_rows(config.validation_fraction, len(X), seed)
     is_copy = len(held_out) > 0
     X_kept, y_kept = (X[numbers], targets.y[numbers]) if is_copy else (X, targets.y)
-    scalers = scalers_for(X_kept, y_kept, previous, is_scaled=targets.is_scaled)
+    transform = transform_for(config.target_transform, targets.y, numbers, previous)
+    scalers = scalers_for(X_kept, y_kept, previous, is_scaled=targets.is_scaled, transform=transform)
+    y_all = targets.y
+    if transform is not None:
+        y_kept, y_all = transform.forward(y_kept), transform.forward(y_all)
     X_t, y_t = (
         torch.as_tensor(scaler.transform(values, copy=not is_copy), dtype=torch.float64)
         for scaler, values in ((scalers.x_scaler, X_kept), (scalers.y_scaler, y_kept))
@@ -91,9 +98,12 @@ def scaled_rows(
     if targets.noise_variance is not None:
         noise = _known_noise(targets.noise_variance, scalers.y_scaler)
     if is_copy:
-        pairs = (scalers.x_scaler, X), (scalers.y_scaler, targets.y)
+        pairs = (scalers.x_scaler, X), (scalers.y_scaler, y_all)
         X_h, y_h = (torch.as_tensor(s.transform(v[held_out]), dtype=config.dtype) for s, v in pairs)
-        held = HeldOut(X_h, y_h, scalers.log_scale, seed=predict_seed, n_samples=config.n_predict_samples)
+        log_scale = scalers.log_scale
+        if transform is not None:
+            log_scale -= float(transform.log_slope(targets.y[held_out]).sum(1).mean())
+        held = HeldOut(X_h, y_h, log_scale, seed=predict_seed, n_samples=config.n_predict_samples)
     return ScaledRows(X_t, y_t, scalers, numbers, held_out, held, noise)
 
 
@@ -119,16 +129,19 @@ def scalers_for(
     *,
     is_scaled: bool,
     standard: Callable[[FloatArray], StandardScaler] | None = None,
+    transform: PowerTransform | None = None,
 ) -> Scalers:
     """The units of training: those of these rows, or of the fit that is continued; y as it is unless `is_scaled`.
 
-    `standard` fits a scaling to zero mean and unit variance; by default scikit-learn's.
+    `standard` fits a scaling to zero mean and unit variance; by default scikit-learn's. With a `transform` the model's
+    units are those of the transformed y.
     """
     x_seen, y_seen = scaler_of(X, "X", standard), scaler_of(y, "y", standard)
     if previous is None:
-        return Scalers(x_seen, y_seen if is_scaled else _unscaled(y_seen), x_seen, y_seen)
+        y_units = y_seen if transform is None else scaler_of(transform.forward(y), "y", standard)
+        return Scalers(x_seen, y_units if is_scaled else _unscaled(y_units), x_seen, y_seen, transform)
     x_scaler, y_scaler = (with_rows(s, len(X)) for s in (previous.x_scaler, previous.y_scaler))
-    return Scalers(x_scaler, y_scaler, x_seen, y_seen)
+    return Scalers(x_scaler, y_scaler, x_seen, y_seen, transform)
 
 
 def _unscaled(scaler: StandardScaler) -> StandardScaler:

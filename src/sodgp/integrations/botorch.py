@@ -119,6 +119,11 @@ class DeepGPModel(Model):
             raise ConfigurationError(
                 f"BoTorch needs Gaussian posteriors of y, and likelihood={likelihood.name!r} has none; use 'gaussian'."
             )
+        if template.target_transform != "none":
+            raise ConfigurationError(
+                f"target_transform={template.target_transform!r} gives no Gaussian posteriors: leave it at 'none', and"
+                " give an outcome_transform, such as botorch.models.transforms.Log()."
+            )
         if template.n_members not in (None, 1):
             raise ConfigurationError(
                 f"a model for BoTorch has one member: leave n_members={template.n_members!r} at None."

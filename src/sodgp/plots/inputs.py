@@ -166,10 +166,9 @@ def subset_inputs(model: DeepGPRegressor) -> FloatArray:
 
 def subset_labels(model: DeepGPRegressor) -> FloatArray:
     """Targets of the subset, [M, P], in original units; only for a method with a subset."""
-    values: FloatArray = model.fitted_.y_scaler.inverse_transform(
-        model.fitted_.subset.y.detach().double().cpu().numpy()
-    )
-    return values
+    fitted = model.fitted_
+    values: FloatArray = fitted.y_scaler.inverse_transform(fitted.subset.y.detach().double().cpu().numpy())
+    return values if fitted.transform is None else fitted.transform.inverse(values)
 
 
 def line_name(model: DeepGPRegressor) -> str:

@@ -6,11 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
+import numpy as np
 from numpy.typing import NDArray
 
-from sodgp.system.validation import FloatArray
+from sodgp.errors import InputError
+from sodgp.system.validation import FloatArray, Numbers, refuse_entries, to_array
 
-__all__ = ["Predictive", "Unitless", "Units"]
+__all__ = ["Predictive", "Unitless", "Units", "aligned", "checked_levels"]
 
 
 @dataclass(frozen=True)
@@ -79,3 +81,29 @@ class Unitless(Protocol):
 
     def in_units(self, units: Units) -> Predictive:
         """The distribution of y in original units."""
+
+
+def aligned(y: Numbers, shape: tuple[int, ...]) -> FloatArray:
+    """Observations as an array of a distribution's shape, [N] or [N, P]; one number stands for all.
+
+    Raises
+    ------
+    InputError
+        They do not fit, or one is missing.
+    """
+    values = to_array(y, "y")
+    values = np.full(shape, values) if values.ndim == 0 else values
+    # The same thing where there is one output.
+    is_column = shape[1:] in ((), (1,)) and values.shape in [shape[:1], (shape[0], 1)]
+    if values.shape != shape and not is_column:
+        raise InputError(f"y must have the distribution's shape, {list(shape)}; got {list(values.shape)}")
+    refuse_entries(np.isnan(values), "y", "missing (NaN)", values)
+    return values.reshape(shape)
+
+
+def checked_levels(q: Numbers) -> FloatArray:
+    """Probabilities, one or a list; InputError for others."""
+    levels = to_array(q, "q")
+    if levels.ndim > 1 or not np.all((levels >= 0) & (levels <= 1)):
+        raise InputError(f"q must be one probability or a list of them, between 0 and 1; got {q!r}")
+    return levels

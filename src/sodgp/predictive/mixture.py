@@ -16,9 +16,10 @@ from torch import Tensor
 
 from sodgp.errors import InputError
 from sodgp.predictive import density as mixtures
+from sodgp.predictive.contract import aligned, checked_levels
 from sodgp.predictive.outliers import Outliers
 from sodgp.system.running import cpu_threads, in_own_threads
-from sodgp.system.validation import FloatArray, Numbers, check_threads, refuse_entries, to_array, to_numpy, to_tensor
+from sodgp.system.validation import FloatArray, Numbers, check_threads, refuse_entries, to_numpy, to_tensor
 
 CellFunction = Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]
 
@@ -101,6 +102,11 @@ class GaussianMixture:
     def n_outputs(self) -> int:
         """Number P of outputs."""
         return self._shape[1] if len(self._shape) == 2 else 1
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape of results, (N,) or (N, P)."""
+        return self._shape
 
     def __len__(self) -> int:
         return self._shape[0]
@@ -256,6 +262,10 @@ class GaussianMixture:
         """
         return self._over_cells(mixtures.cdf, y)
 
+    def sf(self, y: Numbers) -> FloatArray:
+        """Probability of a value above `y`, accurate where ``1 - cdf(y)`` is rounding; shapes as in `log_prob`."""
+        return self._over_cells(lambda mu, var, w, at: mixtures.cdf(-mu, var, w, -at), y)
+
     def crps(self, y: Numbers) -> FloatArray:
         r"""Continuous ranked probability score, exact; smaller is better, in the units of y; shapes as in `log_prob`.
 
@@ -290,16 +300,19 @@ class GaussianMixture:
         array([[-1.645, -1.645],
                [ 1.645,  1.645]])
         """
-        levels = to_array(q, "q")
-        if levels.ndim > 1 or not np.all((levels >= 0) & (levels <= 1)):
-            raise InputError(f"q must be one probability or a list of them, between 0 and 1; got {q!r}")
-        flat = torch.from_numpy(levels.reshape(-1)).to(self._mu.device)
-        n_cells = self._mu.shape[1]
-        found = self._mu.new_empty(len(flat) * n_cells)
+        levels = checked_levels(q)
+        return self.quantile_at(
+            np.broadcast_to(levels.reshape(*levels.shape, *[1] * len(self._shape)), (*levels.shape, *self._shape))
+        )
+
+    def quantile_at(self, levels: FloatArray) -> FloatArray:
+        """Quantiles where every row and output has a probability of its own: levels [..., N] or [..., N, P]."""
+        flat, n_cells = torch.from_numpy(levels.reshape(-1).copy()).to(self._mu.device), self._mu.shape[1]
+        found = torch.empty_like(flat)
         for block in mixtures.blocks(len(found), self.n_components):
             column = torch.arange(block.start, block.stop, device=found.device)
-            found[block] = mixtures.quantile(*self._components(column % n_cells), flat[column // n_cells])
-        return to_numpy(found.reshape(*levels.shape, *self._shape))
+            found[block] = mixtures.quantile(*self._components(column % n_cells), flat[block])
+        return to_numpy(found.reshape(levels.shape))
 
     def interval(self, level: float = 0.9) -> tuple[FloatArray, FloatArray]:
         """Ends, each [N] or [N, P], of the central interval of probability `level`, between 0 and 1.
@@ -357,14 +370,7 @@ class GaussianMixture:
         >>> dist.align(1.0)
         array([1., 1.])
         """
-        values = to_array(y, "y")
-        if values.ndim == 0:
-            values = np.full(self._shape, values)
-        column = values.shape in [(len(self),), (len(self), 1)]  # the same thing where there is one output
-        if values.shape != self._shape and not (self.n_outputs == 1 and column):
-            raise InputError(f"y must have the distribution's shape, {list(self._shape)}; got {list(values.shape)}")
-        refuse_entries(np.isnan(values), "y", "missing (NaN)", values)
-        return values.reshape(self._shape)
+        return aligned(y, self._shape)
 
     def _over_cells(self, function: CellFunction, y: Numbers) -> FloatArray:
         """A function of means, variances, weights [T, C] and y [C], applied to blocks of cells."""

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from scipy.special import logsumexp
 
 from sodgp.errors import InputError
-from sodgp.predictive.contract import Units
+from sodgp.predictive.contract import Units, aligned, checked_levels
 from sodgp.predictive.density import tail_probability
 from sodgp.system.validation import FloatArray, Numbers, refuse_entries, to_array, without_tensors
 
@@ -96,6 +96,11 @@ class WeightedMixture(ABC):
         """Number P of outputs."""
         return self._centre.shape[2]
 
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape of results, (N,) or (N, P)."""
+        return (len(self),) if self._is_vector else self._centre.shape[1:]
+
     def __len__(self) -> int:
         return self._centre.shape[1]
 
@@ -148,9 +153,7 @@ class WeightedMixture(ABC):
         q : float or array of shape [Q]
             Between 0 and 1.
         """
-        levels = to_array(q, "q")
-        if levels.ndim > 1 or not np.all((levels >= 0) & (levels <= 1)):
-            raise InputError(f"q must be one probability or a list of them, between 0 and 1; got {q!r}")
+        levels = checked_levels(q)
 
         def at(level: float) -> FloatArray:
             if level in (0.0, 1.0):
@@ -181,14 +184,7 @@ class WeightedMixture(ABC):
 
     def align(self, y: Numbers) -> FloatArray:
         """Observations as an array of the distribution's shape; InputError if they do not fit or one is missing."""
-        shape = (len(self),) if self._is_vector else self._centre.shape[1:]
-        values = to_array(y, "y")
-        values = np.full(shape, values) if values.ndim == 0 else values
-        is_column = values.shape in [(len(self),), (len(self), 1)]
-        if values.shape != shape and not (self.n_outputs == 1 and is_column):
-            raise InputError(f"y must have the distribution's shape, {list(shape)}; got {list(values.shape)}")
-        refuse_entries(np.isnan(values), "y", "missing (NaN)", values)
-        return values.reshape(shape)
+        return aligned(y, self.shape)
 
     @classmethod
     def concatenate(cls: type[W], parts: Sequence[Any]) -> W:

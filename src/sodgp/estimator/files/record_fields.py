@@ -36,7 +36,7 @@ _LARGEST = 2**53
 # Never in a file: code, and places to write to.
 _LEFT_OUT = ("callbacks", "checkpoint")
 # No entry here: about the machine that trains, or stored beside the parameters with what became of it.
-_ELSEWHERE = ("n_jobs", "columns")
+_ELSEWHERE = ("n_jobs", "columns", "target_transform")
 # Options that become a loop, a size or a chunk, also in objects: a file may ask for so much and no more. A few digits
 # in a small one would cost hours, or all memory. It is more than anybody has use for; `set_params` knows no limits.
 _MOST = {

@@ -43,6 +43,7 @@ from sodgp.estimator.files.record_fields import (
     whole,
 )
 from sodgp.estimator.files.table_columns import decode_columns, encode_columns, input_names
+from sodgp.estimator.files.target_fields import decode_transform, encode_transform
 from sodgp.estimator.fitted import Columns, Fitted
 from sodgp.estimator.options.configuration import Configuration
 from sodgp.estimator.options.fields import LIKELIHOODS, OF_PREDICTION_ONLY
@@ -112,6 +113,8 @@ def to_record(estimator: DeepGPEstimator) -> Record:
     """
     check_is_fitted(estimator)
     fitted = estimator.fitted_
+    if estimator.target_transform != ("none" if fitted.transform is None else fitted.transform.name):
+        raise ModelFileError("target_transform was changed after fit; fit the estimator again, then save it.")
     if not _has_members(estimator, len(fitted.models), fitted.history.stopped):
         raise ModelFileError("n_members was changed after fit; fit the estimator again, then save it.")
     model, columns = fitted.model, fitted.columns
@@ -132,6 +135,7 @@ def to_record(estimator: DeepGPEstimator) -> Record:
         "feature_names": encode_names(columns.inputs),
         "target_names": encode_names(columns.targets),
         "classes": encode_classes(columns.classes, columns.class_rows),
+        "target_transform": encode_transform(fitted.transform),
         "restart_bounds": fitted.restart_bounds,
         "subset_size_reason": fitted.subset_size_reason,
         "models": [
@@ -200,6 +204,9 @@ def from_record(cls: type[E], record: Record) -> E:
     D, P = (whole(info, name, 1, MAX_DIMENSION) for name in ("input_dim", "n_outputs"))
     option, encoder = decode_columns(info, D)
     estimator = cls(**decode_parameters(cls, typed(info, "parameters", dict)), columns=option)
+    transform = decode_transform(info.get("target_transform"), P)
+    if transform is not None:
+        estimator.set_params(target_transform=transform.name)
     device = _device(estimator)
     likelihood_name = typed(info, "likelihood", str)
     is_known = likelihood_name == KnownNoise.name
@@ -265,6 +272,7 @@ def from_record(cls: type[E], record: Record) -> E:
                     diagnostics=decode_diagnostics(entry.get("diagnostics")),
                     restart_bounds=None if bounds is None else numbers_of("restart_bounds", bounds),
                     subset_size_reason=None if reason is None else typed(info, "subset_size_reason", str),
+                    transform=transform,
                 )
             )
         except ModelFileError as error:

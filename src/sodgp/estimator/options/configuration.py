@@ -14,6 +14,7 @@ from sodgp.errors import ConfigurationError, NumericalWarning, SubsetSizeWarning
 from sodgp.estimator.columns import checked_columns
 from sodgp.estimator.options.fields import (
     EFFORTS,
+    TRANSFORMS,
     Checkpoint,
     Effort,
     check_seed,
@@ -70,6 +71,7 @@ class Configuration:
     n_layers: int | None
     hidden_width: int | list[int] | None
     hidden_mean: str
+    target_transform: str
     kernel: KernelSpec
     selector: Selector
     subset_size: int | str | Auto | None
@@ -126,6 +128,7 @@ class Configuration:
         checked_columns(e.columns)
         selector = get_selector(e.subset)
         check_flag("resume", resume)
+        check_choice("target_transform", e.target_transform, TRANSFORMS)
         check_choice("hidden_mean", e.hidden_mean, ("linear", "zero"))
         check_choice("dtype", e.dtype, tuple(_DTYPES))
         check_choice("effort", e.effort, tuple(EFFORTS))
@@ -140,6 +143,7 @@ class Configuration:
             n_layers=checked_layers(e.n_layers, width),
             hidden_width=width,
             hidden_mean=e.hidden_mean,
+            target_transform=e.target_transform,
             kernel=e.kernel,
             selector=selector,
             subset_size=size,

@@ -53,6 +53,8 @@ _OF_NUMBERS: Final = (Gaussian, Heteroscedastic, HeavyTailed, StudentT)
 _OF_COUNTS: Final = (Poisson, NegativeBinomial)
 _OF_CLASSES: Final = (Bernoulli, Softmax, Dirichlet)
 LIKELIHOODS: Final[dict[str, type[Any]]] = {each.name: each for each in (*_OF_NUMBERS, *_OF_COUNTS, *_OF_CLASSES)}
+# What y may be turned into before training; positive numbers all but the first.
+TRANSFORMS: Final = ("none", "log", "box_cox")
 # Fields of methods and likelihoods that training does not use: they may be changed without a new fit.
 OF_PREDICTION_ONLY: Final = frozenset({"member_spread", "outlier_probability"})
 

@@ -118,6 +118,8 @@ def rules(c: Combination) -> Iterator[Rule]:
         c.knows_noise and is_validated,
         "validation_fraction and noise_variance do not go together; leave one out.",
     )
+    refused = _transform_refused(c)
+    yield Rule("target_transform with what needs y as it is", refused is not None, refused or "")
     yield Rule(
         "validation_fraction with transformed labels",
         is_validated and config.likelihood.targets == "classes" and config.likelihood.uses_subset,
@@ -163,6 +165,29 @@ def _unused(c: Combination) -> str | None:
         value, default = getattr(c.estimator, name), parameters[name].default
         if value is not default and value != default:
             return f"{name}={value!r} has no meaning for inference={c.method.name!r}; leave it at {default!r}."
+    return None
+
+
+def _transform_refused(c: Combination) -> str | None:
+    """About an argument that does not go with a transform of y."""
+    likelihood = c.config.likelihood
+    said = f"target_transform={c.config.target_transform!r}"
+    if c.config.target_transform == "none":
+        return None
+    if likelihood.targets != "numbers":
+        return f"{said} is for numbers, and likelihood={likelihood.name!r} is of {likelihood.targets}: leave it 'none'."
+    if not likelihood.is_conjugate:
+        return (
+            f"{said} does not go with likelihood={likelihood.name!r}: mapped back, its tails give y no mean. Use"
+            " 'gaussian', 'heteroscedastic' or 'heavy_tailed'."
+        )
+    if c.knows_noise:
+        return f"noise_variance is noise of y, and with {said} noise is that of the transformed y: use one of the two."
+    if likelihood.get_params().get("outlier_probability"):
+        return (
+            f"outlier_probability does not go with {said}: an outlier with ten times the standard deviation of the"
+            " transformed y has a mean of y far from all others. Leave it at None."
+        )
     return None
 
 
