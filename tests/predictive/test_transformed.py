@@ -102,6 +102,7 @@ def test_the_crps_is_the_integral(power):
     y = np.array([0.5, 2.0, 5.0, 30.0])
 
     edges = np.linspace(0.0, 1.0, 401)[:, None] ** 2 * np.maximum(dist.quantile(1 - 1e-9), y)
+    edges = np.sort(np.concatenate([edges, y[None]]), axis=0)
     x = 0.5 * (edges[1:] + edges[:-1])
     F = np.stack([dist.cdf(each) for each in x])
     expected = (np.diff(edges, axis=0) * np.square(F - (x >= y))).sum(0)

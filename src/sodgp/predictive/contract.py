@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from sodgp.errors import InputError
 from sodgp.system.validation import FloatArray, Numbers, refuse_entries, to_array
 
-__all__ = ["Predictive", "Unitless", "Units", "aligned", "checked_levels"]
+__all__ = ["Predictive", "Unitless", "Units", "aligned", "check_draws", "checked_levels"]
 
 
 @dataclass(frozen=True)
@@ -99,6 +99,12 @@ def aligned(y: Numbers, shape: tuple[int, ...]) -> FloatArray:
         raise InputError(f"y must have the distribution's shape, {list(shape)}; got {list(values.shape)}")
     refuse_entries(np.isnan(values), "y", "missing (NaN)", values)
     return values.reshape(shape)
+
+
+def check_draws(n_samples: int) -> None:
+    """InputError unless it is a number of draws."""
+    if isinstance(n_samples, bool) or not isinstance(n_samples, int | np.integer) or n_samples < 1:
+        raise InputError(f"n_samples must be an integer of at least 1; got {n_samples!r:.100}")
 
 
 def checked_levels(q: Numbers) -> FloatArray:

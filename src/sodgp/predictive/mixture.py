@@ -16,7 +16,7 @@ from torch import Tensor
 
 from sodgp.errors import InputError
 from sodgp.predictive import density as mixtures
-from sodgp.predictive.contract import aligned, checked_levels
+from sodgp.predictive.contract import aligned, check_draws, checked_levels
 from sodgp.predictive.outliers import Outliers
 from sodgp.system.running import cpu_threads, in_own_threads
 from sodgp.system.validation import FloatArray, Numbers, check_threads, refuse_entries, to_numpy, to_tensor
@@ -263,7 +263,11 @@ class GaussianMixture:
         return self._over_cells(mixtures.cdf, y)
 
     def sf(self, y: Numbers) -> FloatArray:
-        """Probability of a value above `y`, accurate where ``1 - cdf(y)`` is rounding; shapes as in `log_prob`."""
+        """Probability of a value above `y`, accurate where ``1 - cdf(y)`` is rounding; shapes as in `log_prob`.
+
+        >>> GaussianMixture(torch.zeros(1, 1), torch.ones(1, 1)).sf(20.0)
+        array([2.75362412e-89])
+        """
         return self._over_cells(lambda mu, var, w, at: mixtures.cdf(-mu, var, w, -at), y)
 
     def crps(self, y: Numbers) -> FloatArray:
@@ -306,7 +310,11 @@ class GaussianMixture:
         )
 
     def quantile_at(self, levels: FloatArray) -> FloatArray:
-        """Quantiles where every row and output has a probability of its own: levels [..., N] or [..., N, P]."""
+        """Quantiles where every row and output has a probability of its own: levels [..., N] or [..., N, P].
+
+        >>> GaussianMixture(torch.zeros(1, 2), torch.ones(1, 2)).quantile_at(np.array([0.5, 0.5]))
+        array([0., 0.])
+        """
         flat, n_cells = torch.from_numpy(levels.reshape(-1).copy()).to(self._mu.device), self._mu.shape[1]
         found = torch.empty_like(flat)
         for block in mixtures.blocks(len(found), self.n_components):
@@ -332,13 +340,7 @@ class GaussianMixture:
         """Draws from the mixture, [n_samples, N] or [n_samples, N, P].
 
         One draw takes all its rows and outputs from one component, so that sums and differences over rows have the
-        right spread; noise is independent in each.
-
-        Parameters
-        ----------
-        n_samples : int
-        random_state : int, numpy.random.Generator or None
-            None takes fresh entropy. No global seed is read or set.
+        right spread; noise is independent in each. Without a `random_state` entropy is fresh; no global seed is used.
 
         Examples
         --------
@@ -346,8 +348,7 @@ class GaussianMixture:
         >>> dist.sample(10, random_state=0).shape
         (10, 2)
         """
-        if isinstance(n_samples, bool) or not isinstance(n_samples, int | np.integer) or n_samples < 1:
-            raise InputError(f"n_samples must be an integer of at least 1; got {n_samples!r:.100}")
+        check_draws(n_samples)
         rng = np.random.default_rng(random_state)
         component = rng.integers(self.n_components, size=n_samples)
         # All noise is drawn at once, on the CPU: neither chunks nor device change the draws of a seed.
@@ -366,8 +367,7 @@ class GaussianMixture:
 
         Examples
         --------
-        >>> dist = GaussianMixture(torch.tensor([[0.0, 5.0], [2.0, 5.0]]), torch.ones(2, 2))
-        >>> dist.align(1.0)
+        >>> GaussianMixture(torch.zeros(1, 2), torch.ones(1, 2)).align(1.0)
         array([1., 1.])
         """
         return aligned(y, self._shape)

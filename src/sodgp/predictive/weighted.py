@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from scipy.special import logsumexp
 
 from sodgp.errors import InputError
-from sodgp.predictive.contract import Units, aligned, checked_levels
+from sodgp.predictive.contract import Units, aligned, check_draws, checked_levels
 from sodgp.predictive.density import tail_probability
 from sodgp.system.validation import FloatArray, Numbers, refuse_entries, to_array, without_tensors
 
@@ -175,8 +175,7 @@ class WeightedMixture(ABC):
 
     def sample(self, n_samples: int = 1, random_state: int | np.random.Generator | None = None) -> FloatArray:
         """Draws, [n_samples, N] or [n_samples, N, P]; one draw takes all its rows and outputs from one component."""
-        if isinstance(n_samples, bool) or not isinstance(n_samples, int | np.integer) or n_samples < 1:
-            raise InputError(f"n_samples must be an integer of at least 1; got {n_samples!r:.100}")
+        check_draws(n_samples)
         rng = np.random.default_rng(random_state)
         chosen = rng.choice(self.n_components, size=n_samples, p=np.exp(self._log_w))
         draws = self._draw(rng, self._centre[chosen], tuple(each[chosen, None] for each in self._further))
