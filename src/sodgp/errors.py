@@ -20,6 +20,7 @@ __all__ = [
     "ModelFileError",
     "NumericalError",
     "NumericalWarning",
+    "RanksError",
     "ResourceError",
     "SamplerDivergedError",
     "SodgpError",
@@ -212,6 +213,16 @@ class WorkerError(SodgpError, RuntimeError):
     --------
     >>> print(WorkerError("a process that trained a model died."))
     a process that trained a model died.
+    """
+
+
+class RanksError(SodgpError, RuntimeError):
+    """Processes that train one model have lost each other, differ, or one of them had an error.
+
+    Examples
+    --------
+    >>> print(RanksError("rank 1 of 2 has gone."))
+    rank 1 of 2 has gone.
     """
 
 

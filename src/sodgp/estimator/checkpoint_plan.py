@@ -90,7 +90,7 @@ def _continued(checkpoint: Checkpoint, folders: Sequence[CheckpointFolder]) -> l
         warnings.warn(
             f"there is no checkpoint in {checkpoint.path} to resume from; training starts from the beginning.",
             CheckpointWarning,
-            stacklevel=6,
+            stacklevel=8,
         )
     return records
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 import warnings
 from collections.abc import Sequence
-from contextlib import nullcontext
+from contextlib import ExitStack
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -24,11 +24,13 @@ from sodgp.estimator.memory_budget import enough_for_preparation, enough_for_tra
 from sodgp.estimator.one_by_one import fit_one_by_one, threads_of, trains_alone
 from sodgp.estimator.options.configuration import Configuration
 from sodgp.estimator.options.fields import OBJECTS
-from sodgp.estimator.options.rules import check_several_models
+from sodgp.estimator.options.rules import check_many_processes, check_several_models
 from sodgp.estimator.prepare import Prepared, checked_data, prepare
 from sodgp.system.progress import ProgressBar
 from sodgp.system.running import cpu_threads, gradients
 from sodgp.training.checkpoint.folder import sole_fit_in
+from sodgp.training.distributed.contract import Ranks
+from sodgp.training.distributed.group import ranks_here
 from sodgp.training.run import FitResult, fit
 
 if TYPE_CHECKING:
@@ -79,10 +81,13 @@ def fit_replicates(
     2
     """
     knows_noise = [len(values) > 2 and values[2] is not None for values in data]
-    configs = _configurations(estimators, knows_noise, resume=resume)
-    checkpoint = configs[0].checkpoint
-    with nullcontext() if checkpoint is None else sole_fit_in(checkpoint.path):
-        return _fit_all(estimators, configs, data, capture=capture, resume=resume)
+    with ranks_here() as ranks, ExitStack() as stack:
+        with ranks.in_step():
+            configs = _configurations(estimators, knows_noise, resume=resume)
+        checkpoint = configs[0].checkpoint
+        if checkpoint is not None:
+            ranks.first(lambda: stack.enter_context(sole_fit_in(checkpoint.path)))
+        return _fit_all(estimators, configs, data, capture=capture, resume=resume, ranks=ranks)
 
 
 def _fit_all(
@@ -92,6 +97,7 @@ def _fit_all(
     *,
     capture: bool,
     resume: bool,
+    ranks: Ranks,
 ) -> list[DeepGPEstimator]:
     """Fit every estimator, once their options are checked and the folder of checkpoints is theirs."""
     first = configs[0]
@@ -99,29 +105,34 @@ def _fit_all(
         count = first.n_members * first.n_restarts
         if len(estimators) * count > 1:
             check_several_models(first)
+        if ranks.count > 1:
+            check_many_processes(first, len(estimators))
         plan = None
-        if first.checkpoint is not None and len(estimators) * count == 1:
-            (plan,) = plans_for(estimators[0], first.checkpoint, 1, resume=resume)
+        to = first.checkpoint
+        if to is not None and len(estimators) * count == 1:
+            (plan,) = ranks.first(lambda: plans_for(estimators[0], to, 1, resume=resume))
         prepared: list[Prepared] = []
         seeds_of_each = [_seeds(config, count) for config in configs]
         with gradients():
-            for estimator, config, seeds, values in zip(estimators, configs, seeds_of_each, data, strict=True):
-                previous = _previous(estimator) if config.warm_start else None
-                with enough_for_preparation(*values[:2], models=len(seeds)):
-                    checked = checked_data(
-                        type(estimator).__name__,
-                        *values,
-                        as_classes="classes" in estimator.takes,
-                        columns=estimator.columns,
-                        previous=previous,
-                    )
-                    for seed in seeds:
-                        model = prepare(config, checked, seed=seed, previous=previous, plan=plan)
-                        prepared.append(model)
-                del checked  # perhaps a copy of the data, which training does not need
+            with ranks.in_step():
+                for estimator, config, seeds, values in zip(estimators, configs, seeds_of_each, data, strict=True):
+                    previous = _previous(estimator) if config.warm_start else None
+                    with enough_for_preparation(*values[:2], models=len(seeds)):
+                        checked = checked_data(
+                            type(estimator).__name__,
+                            *values,
+                            as_classes="classes" in estimator.takes,
+                            columns=estimator.columns,
+                            previous=previous,
+                        )
+                        for seed in seeds:
+                            model = prepare(config, checked, seed=seed, previous=previous, plan=plan, ranks=ranks)
+                            prepared.append(model)
+                    del checked  # perhaps a copy of the data, which training does not need
             is_alone = len(estimators) == 1 < count and trains_alone(prepared[0])
-            if first.checkpoint is not None and plan is None:
-                plans = plans_for(estimators[0], first.checkpoint, count if is_alone else 1, resume=resume)
+            if to is not None and plan is None:
+                folders = count if is_alone else 1
+                plans = ranks.first(lambda: plans_for(estimators[0], to, folders, resume=resume))
                 prepared = [
                     replace(each, settings=replace(each.settings, checkpoint=own))
                     for each, own in zip(prepared, itertools.cycle(plans), strict=False)
@@ -204,7 +215,9 @@ def _in_one_program(prepared: Sequence[Prepared], config: Configuration, *, capt
     settings = replace(prepared[0].settings, capture=capture, compares=config.n_restarts > 1)
     n_rows = len(prepared[0].rows)
     memory = enough_for_training(method, problems[0].architecture, n_rows, settings, replicates=len(problems))
-    with cpu_threads(threads_of(config, prepared[0])), memory:
+    with cpu_threads(threads_of(config, prepared[0], settings.ranks.count)), ExitStack() as stack:
+        with settings.ranks.in_step():
+            stack.enter_context(memory)
         return fit(method, problems, settings)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, NamedTuple, cast
 
 import numpy as np
@@ -26,6 +27,7 @@ from sodgp.likelihoods.known_noise import KnownNoise
 from sodgp.model.architecture import Architecture, linear_weights, zero_weights
 from sodgp.system.validation import FloatArray, check_fit_data, check_noise_variance
 from sodgp.training.checkpoint.journal import Plan
+from sodgp.training.distributed.contract import ALONE, Ranks
 from sodgp.training.restart.warm import Start, kept_directions
 from sodgp.training.run import FitResult, Settings
 from sodgp.training.stacking import Problem
@@ -137,12 +139,18 @@ def checked_data(
 
 
 def prepare(
-    config: Configuration, data: Data, *, seed: int | None, previous: Fitted | None, plan: Plan | None
+    config: Configuration,
+    data: Data,
+    *,
+    seed: int | None,
+    previous: Fitted | None,
+    plan: Plan | None,
+    ranks: Ranks = ALONE,
 ) -> Prepared:
     """Scale, choose the subset, decide what depends on the data: everything before training.
 
     `seed` takes the place of the configuration's `random_state`; `previous` is the fit that is continued, and `plan`
-    says where checkpoints go.
+    says where checkpoints go. Many processes prepare the same, each for itself; the first one's callbacks are called.
     """
     if previous is not None:
         _check_continues(previous.columns, data.columns)
@@ -153,6 +161,7 @@ def prepare(
     seeds: list[int] = check_random_state(random_state).randint(2**31 - 1, size=3).tolist()
     if plan is not None:
         seeds = seeds_of(plan, random_state) or seeds
+    seeds = ranks.first(partial(list, seeds))
     subset_seed, fit_seed, predict_seed = seeds
     n_classes = 0 if data.columns.classes is None else len(data.columns.classes)
     method, likelihood = config.method, config.likelihood_for(n_classes)
@@ -167,6 +176,8 @@ def prepare(
         likelihood=likelihood,
         previous=None if previous is None else previous.model,
     )
+    if ranks.count > 1:
+        method.sums_over_rows()  # raises an error if it cannot be divided
     automatic = config.automatic_size(X)
     size = config.subset_rows(len(X)) if automatic is None else automatic.size
     if previous is not None and not method.uses_subset and config.subset_size is None:
@@ -205,11 +216,12 @@ def prepare(
         learning_rate=method.usual_rate if config.learning_rate is None else config.learning_rate,
         schedule=config.schedule,
         device=config.device,
-        callbacks=config.callbacks,
+        callbacks=config.callbacks if ranks.rank == 0 else (),
         compile=config.compile,
         max_seconds=config.max_seconds,
         checkpoint=None if plan is None else replace(plan, seeds=seeds),
         held_out=scaled.held,
+        ranks=ranks,
     )
     return Prepared(
         problem=Problem(architecture, training_set, fit_seed, chosen, start),

@@ -252,6 +252,20 @@ class Inference(Protocol):
     ) -> Predictor:
         """Predictions of f given the subset, for which `draws` has the random numbers."""
 
+    def sums_over_rows(self) -> tuple[str, ...]:
+        """Names of the terms that are sums over the rows of the batch, which many processes can divide among them.
+
+        A row of the batch must have random numbers of its own, and depend on no other row of it.
+
+        Raises
+        ------
+        ConfigurationError
+            By default, and for options with which rows of a step depend on each other.
+        """
+        raise ConfigurationError(
+            f"inference={self.name!r} cannot be trained by many processes; use inference='sod' or 'dsvi', or one."
+        )
+
     def moves(self, model: DeepGP, batch: Batch, draws: Draws, pace: Tensor | float) -> Moves:
         """Next values of buffers that do not follow a gradient but move to a fixed point; by default none.
 

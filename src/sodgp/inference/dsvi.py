@@ -90,6 +90,10 @@ class DSVI(InducingMethod):
         terms["kl_last"] = -last.kl().mean(-1)
         return model.with_log_prior(terms)
 
+    def sums_over_rows(self) -> tuple[str, ...]:
+        """The densities."""
+        return ("rest",)
+
 
 def collapsed_bound(
     kernel: Kernel,

@@ -12,7 +12,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from sodgp.errors import ConfigurationError
-from sodgp.inference import sod_labels, sod_sites, sod_transfer
+from sodgp.inference import sod_labels, sod_memory, sod_sites, sod_transfer
 from sodgp.inference.contract import Batch, Inference, Moves, Parameters, Predictor, Subset, Terms, TrainingSet
 from sodgp.inference.sod_initial import prior_means, uniform_means
 from sodgp.inference.sod_prediction import MarginalPredictor, kept_or_drawn
@@ -22,7 +22,7 @@ from sodgp.layers.separate import SeparateLayer
 from sodgp.layers.subset import COUPLINGS, SubsetLayer
 from sodgp.likelihoods.contract import LikelihoodOptions
 from sodgp.linalg.draws import Draws
-from sodgp.model.architecture import GROUP, Architecture
+from sodgp.model.architecture import Architecture
 from sodgp.model.deep_gp import DeepGP
 from sodgp.system import parameters
 from sodgp.system.validation import check_choice, check_flag, check_positive
@@ -324,6 +324,17 @@ class SoD(parameters.Parameters, Inference):
             terms["kl_noise"] = -kl_noise.mean(-1)
         return model.with_log_prior(terms)
 
+    def sums_over_rows(self) -> tuple[str, ...]:
+        """The densities of the rest; not with all labels in q_hat, nor where all rows are drawn together."""
+        if self.conditions_on_all or self.coupling == "joint":
+            default = f", the default up to {ALL_LABELS_ROWS:,} rows," if self.conditions_on_all else ""
+            what = f"objective={self.objective!r}{default}" if self.conditions_on_all else "coupling='joint'"
+            raise ConfigurationError(
+                f"{what} ties the rows of a step together, which many processes can therefore not divide; use one"
+                " process, or SoD(objective='predictive', coupling='ancestral')."
+            )
+        return ("rest",)
+
     def moves(self, model: DeepGP, batch: Batch, draws: Draws, pace: Tensor | float) -> Moves:
         """A natural-gradient step of the sites of labels that are not Gaussian; see `sodgp.inference.sod_sites`."""
         return sod_sites.moves(model, batch, draws, pace, self.coupling)
@@ -357,36 +368,15 @@ class SoD(parameters.Parameters, Inference):
 
     def training_numbers(self, architecture: Architecture, n_rows: int, batch_rows: int, n_samples: int) -> float:
         """As in the contract; the couplings differ in the size of their draws."""
-        T, M, B, widths = n_samples, architecture.size, batch_rows, architecture.widths
-        scratch = 0.0
-        if self.coupling == "marginal":
-            scratch = 1.5 * min(T * M * B * max(widths), GROUP)
-        elif self.coupling == "joint":
-            # The covariance of the first layer has no samples; of later ones there are several copies for the backward
-            # pass.
-            hidden = len(widths) - 1
-            copies = 1.3 if hidden < 2 else 6.6 + 1.7 * (hidden - 2)
-            scratch = copies * T * max(widths[:-1], default=0) * (M + B) ** 2
-        return architecture.training_numbers(
-            B,
-            T,
-            further=2.5 if self.coupling == "ancestral" else 6.0,
-            more_kernels=widths[0] - 1 if self.separate_kernels and len(widths) > 1 else 0,
-            subset=True,
-            scratch=scratch,
+        return sod_memory.of_training(
+            architecture,
+            batch_rows,
+            n_samples,
+            coupling=self.coupling,
+            separate_kernels=bool(self.separate_kernels),
         )
 
     def prediction_numbers(self, model: DeepGP, n_samples: int) -> tuple[float, float]:
         """As in the contract."""
-        M, widths = model.layers[0].q_mean.shape[-2], model.widths
         differ = self.samples_differ(model)
-        fixed, per_row = model.prediction_numbers(n_samples, subset=True, samples_differ=differ)
-        if not self.prepares_once:
-            return fixed + (GROUP if len(widths) > 2 else 0), per_row
-        # The factors of all layers are in memory at the same time.
-        T = n_samples if differ or model.likelihood.varies else 1
-        own = widths[0] if model.has_separate_kernels else 1
-        if model.device.type == "cpu":
-            # Covariances with the rows are those of one sample at a time, in the last layer of all outputs.
-            per_row += M * (1.0 + model.n_outputs - 3.2 * (n_samples if len(widths) > 1 else 1))
-        return fixed + M * M * (max(len(widths) - 2, 0) * T + own), per_row
+        return sod_memory.of_prediction(model, n_samples, samples_differ=differ, prepares_once=self.prepares_once)

@@ -160,6 +160,11 @@ class Batch(NamedTuple):
     scale: float
     precision_b: Float[Tensor, "*replicates 1 B P"] | None = None
 
+    def of_rows(self, part: slice) -> Batch:
+        """The same step with some rows of the rest; their sums have the scale that those of all rows have."""
+        precision = None if self.precision_b is None else self.precision_b[..., part, :]
+        return self._replace(X_b=self.X_b[..., part, :], y_b=self.y_b[..., part, :], precision_b=precision)
+
 
 class Subset(NamedTuple):
     """Inputs [M, D] and targets [M, P] of rows that a model is conditioned on, in scaled units.

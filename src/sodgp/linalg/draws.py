@@ -88,6 +88,9 @@ class TapeDraws:
 
     One call per replicate fills the tape for all layers, and the step itself holds no generator, so that it can be
     compiled. The first round is a rehearsal: it hands out zeros and notes the requests. Parameters as of `FreshDraws`.
+
+    Where the rows of a step are divided among processes, each rehearses with all of them and draws the numbers of all.
+    A request for fewer rows than at the rehearsal is then for those of `part`.
     """
 
     def __init__(
@@ -102,6 +105,7 @@ class TapeDraws:
         self.generators = [generators] if isinstance(generators, torch.Generator) else list(generators)
         self.n_samples, self.dtype, self.device = n_samples, dtype, torch.device(device)
         self.plan: list[tuple[int, int]] | None = None
+        self.part = slice(None)
         self._asked: list[tuple[int, int]] = []
         self._numbers: tuple[Tensor, ...] = ()
         self._next = 0
@@ -138,7 +142,8 @@ class TapeDraws:
             leading = () if self.is_single else (len(self.generators),)
             return torch.zeros(*leading, self.n_samples, rows, width, dtype=self.dtype, device=self.device)
         self._next += 1
-        return self._numbers[self._next - 1]
+        numbers = self._numbers[self._next - 1]
+        return numbers if numbers.shape[-2] == rows else numbers[..., self.part, :]
 
     rest = subset
 

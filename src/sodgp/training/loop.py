@@ -7,6 +7,7 @@ import time
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Protocol
 
 import numpy as np
@@ -16,7 +17,8 @@ from torch import nn
 from sodgp.errors import GradientError, NumericalError, NumericalWarning
 from sodgp.inference.contract import Terms
 from sodgp.linalg.cholesky import Climbs, counting
-from sodgp.system.running import deferred_interrupt
+from sodgp.system.running import Interrupt, deferred_interrupt
+from sodgp.training.distributed.contract import ALONE, Ranks
 from sodgp.training.history import Callback, History, TrainingState
 from sodgp.training.steps import GuardedAdam, Schedule, Snapshot, Step
 
@@ -86,6 +88,7 @@ def train(
     validation: Callable[[], float] | None = None,
     log_every: int = 50,
     max_rollbacks: int = 6,
+    ranks: Ranks = ALONE,
 ) -> list[History]:
     """Run the step `schedule.max_iter` times; the history of each replicate.
 
@@ -109,6 +112,8 @@ def train(
     log_every : int
     max_rollbacks : int
         After so many the error is raised, with the last good parameters in place.
+    ranks : Ranks
+        The processes that train this model. What one of them decides or finds, all do at the same iteration.
 
     """
     course = Course([History() for _ in range(replicates)], Snapshot(step.parameters, step.optimizer))
@@ -125,6 +130,7 @@ def train(
     stopped, terms = "max_iter", None
     try:
         with deferred_interrupt() as interrupt, counting(course.climbs):
+            heard = ranks.listen(lambda: (interrupt.requested, _is_late(course, max_seconds)))
             while course.iteration < schedule.max_iter:
                 course.iteration += 1
                 iteration = course.iteration
@@ -135,12 +141,12 @@ def train(
                 before = Snapshot(step.parameters, step.optimizer) if is_logged else None
                 try:
                     terms = step()
-                    values = None if before is None else _checked(terms, step)
-                    score = _scored(validation) if before is not None else None
+                    seen = None if before is None else _looked(ranks, terms, step, validation)
                 except NumericalError as error:
                     _roll_back(course, step, error, max_rollbacks)
                     continue
-                if before is not None and values is not None:
+                if before is not None and seen is not None:
+                    values, score = seen
                     # Not the parameters after the step, whose bound is not known yet.
                     course.good, course.good_iteration = before, iteration - 1
                     means = _log(course, values, score)
@@ -148,19 +154,15 @@ def train(
                     state = TrainingState(
                         iteration, schedule.max_iter, bound, means, course.elapsed, rate, model, score
                     )
-                    try:
-                        answers = [callback(state) for callback in callbacks]
-                    except KeyboardInterrupt:
-                        interrupt.requested, answers = True, []
-                    if any(answers):
+                    if any(ranks.together(partial(_asked, callbacks, state, interrupt))):
                         stopped = course.stopped = "callback"
                         break
-                is_late = max_seconds is not None and course.seconds_here >= max_seconds
-                is_over = iteration < schedule.max_iter and (interrupt.requested or is_late)
+                is_interrupted, is_late = heard()
+                is_over = iteration < schedule.max_iter and (is_interrupted or is_late)
                 if journal is not None and (is_over or journal.is_due(iteration)):
                     journal.write(course, step)
                 if is_over:
-                    stopped = "interrupted" if interrupt.requested else "max_minutes"
+                    stopped = "interrupted" if is_interrupted else "max_minutes"
                     break
             else:
                 course.stopped = "max_iter"
@@ -195,6 +197,27 @@ def _roll_back(course: Course, step: Step, error: NumericalError, max_rollbacks:
         raise error
     course.rollbacks += 1
     course.shrink *= 0.5
+
+
+def _looked(
+    ranks: Ranks, terms: Terms, step: Step, validation: Callable[[], float] | None
+) -> tuple[dict[str, list[float]], float | None]:
+    """The terms and the held-out rows' log density as the first process finds them; all must have its parameters."""
+    return ranks.together(lambda: (_checked(terms, step), _scored(validation)), same=step.parameters)[0]
+
+
+def _asked(callbacks: Sequence[Callback], state: TrainingState, interrupt: Interrupt) -> bool:
+    """Whether a callback ends training."""
+    try:
+        answers = [callback(state) for callback in callbacks]
+    except KeyboardInterrupt:
+        interrupt.requested = True
+        return False
+    return any(answers)
+
+
+def _is_late(course: Course, max_seconds: float | None) -> bool:
+    return max_seconds is not None and course.seconds_here >= max_seconds
 
 
 def _log(course: Course, values: dict[str, list[float]], score: float | None) -> dict[str, float]:

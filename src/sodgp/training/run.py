@@ -12,8 +12,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 import torch
+from torch import Tensor
 
-from sodgp.errors import NumericalError
+from sodgp.errors import ConfigurationError, NumericalError
 from sodgp.inference.contract import Inference
 from sodgp.inference.diagnostics import SamplerDiagnostics
 from sodgp.inference.sampler import Sampler
@@ -21,6 +22,7 @@ from sodgp.linalg.draws import FreshDraws, TapeDraws
 from sodgp.model.deep_gp import DeepGP
 from sodgp.training.batches import Batcher
 from sodgp.training.checkpoint.journal import CheckpointJournal, Plan
+from sodgp.training.distributed.contract import ALONE, Ranks
 from sodgp.training.held_out import HeldOut
 from sodgp.training.history import Callback, History
 from sodgp.training.loop import train
@@ -63,6 +65,8 @@ class Settings:
         Rows by which the model is judged at logged iterations; for a single problem.
     compares : bool
         Whether the models will be compared by their bounds, where a step sees a part of the rows only.
+    ranks : Ranks
+        The processes that train the model; all must be given the same problem.
 
     Examples
     --------
@@ -84,6 +88,7 @@ class Settings:
     checkpoint: Plan | None = None
     held_out: HeldOut | None = None
     compares: bool = False
+    ranks: Ranks = ALONE
 
 
 @dataclass(frozen=True)
@@ -168,6 +173,7 @@ class _Run:
 
     def __init__(self, inference: Inference, problems: Sequence[Problem], settings: Settings) -> None:
         self.inference, self.problems, self.settings = inference, problems, settings
+        check_divides(inference, settings, len(problems))
         self.seeds = [problem.seed for problem in problems]
         self.singles = [_initial_model(inference, problem, settings) for problem in problems]
         self.model, data = self.singles[0], problems[0].data
@@ -187,7 +193,9 @@ class _Run:
                 self.generators,
                 settings.callbacks,
                 settings.held_out,
+                writes=settings.ranks.rank == 0,
             )
+        settings.ranks.together(lambda: None, same=self._common(), what="data, options or initial parameters")
 
     def optimize(self) -> list[History]:
         settings, model, batcher = self.settings, self.model, self.batcher
@@ -202,10 +210,25 @@ class _Run:
             journal=self.journal,
             max_seconds=settings.max_seconds,
             validation=None if held_out is None else held_out.judge(self.inference, model, batcher),
+            ranks=settings.ranks,
         )
         if self.journal is not None and histories[0].stopped in ("max_iter", "callback"):
             self.journal.finish(step)
         return histories
+
+    def _common(self) -> list[Tensor | str]:
+        """What every process must have."""
+        if self.settings.ranks.count == 1:
+            return []
+        s, data = self.settings, self.batcher.data
+        known = [] if data.precision_r is None else [data.precision_r]
+        options = (self.seeds, s.max_iter, s.batch_rows, s.n_samples, s.learning_rate, s.schedule)
+        return [
+            repr((self.inference, options)),
+            *(data.X_s, data.y_s, data.X_r, data.y_r, *known),
+            *self.model.parameters(),
+            *self.model.buffers(),
+        ]
 
     def sample(self, sampler: Sampler) -> tuple[list[History], SamplerDiagnostics | None]:
         settings, model = self.settings, self.model
@@ -231,6 +254,15 @@ class _Run:
             single.requires_grad_(False).eval()
             results.append(FitResult(single, history, bound, of_one))
         return results
+
+
+def check_divides(inference: Inference, settings: Settings, models: int = 1) -> None:
+    """Raise ConfigurationError for what many processes cannot train; one can train everything."""
+    if settings.ranks.count == 1:
+        return
+    inference.sums_over_rows()
+    if models > 1 or settings.compile:
+        raise ConfigurationError("many processes train one model at a time, without PyTorch's compiler.")
 
 
 def _initial_model(inference: Inference, problem: Problem, settings: Settings) -> DeepGP:
@@ -267,7 +299,8 @@ def training_step(
     """
     generators = _generators(seeds, settings.device) if generators is None else generators
     tape = TapeDraws(_one_or_many(generators), settings.n_samples, dtype=model.dtype, device=settings.device)
-    objective = Objective(inference, model, batcher, tape, compile=settings.compile)
+    ranks = settings.ranks
+    objective = Objective(inference, model, batcher, tape, compile=settings.compile, ranks=ranks)
     others = TapeDraws(_one_or_many(generators), settings.n_samples, dtype=model.dtype, device=settings.device)
     moving = Moving(inference, model, batcher, others)
     if _is_to_be_recorded(model, settings):
@@ -275,11 +308,12 @@ def training_step(
             return CapturedStep(model, objective, settings.learning_rate, batcher.advance, generators, moving)
         except RuntimeError as error:
             warn_of_no_recording(error)
-    return EagerStep(model, objective, settings.learning_rate, batcher.advance, moving=moving)
+    return EagerStep(model, objective, settings.learning_rate, batcher.advance, moving=moving, ranks=ranks)
 
 
 def _is_to_be_recorded(model: DeepGP, settings: Settings) -> bool:
-    return settings.device.type == "cuda" and settings.capture and model.is_captureable
+    is_one = settings.ranks.count == 1
+    return settings.device.type == "cuda" and settings.capture and model.is_captureable and is_one
 
 
 def _generators(seeds: Sequence[int], device: torch.device) -> list[torch.Generator]:

@@ -19,6 +19,7 @@ from sodgp.linalg.cuda.adam import CudaAdam
 from sodgp.linalg.draws import TapeDraws
 from sodgp.model.deep_gp import DeepGP
 from sodgp.training.batches import Batcher
+from sodgp.training.distributed.contract import ALONE, Ranks
 from sodgp.training.moving import Moving
 
 __all__ = ["Schedule"]
@@ -95,17 +96,28 @@ class Step(Protocol):
 class Objective:
     """Named terms of an inference method at the present parameters and batch, with fresh random numbers.
 
+    Of many processes each has its share of them.
+
     The tape `draws` is new and rehearsed here. With `compile` PyTorch's compiler fuses the operations between the
     matrix products, which takes 10 to 60 seconds once and pays in long runs.
     """
 
     def __init__(
-        self, inference: Inference, model: DeepGP, batcher: Batcher, draws: TapeDraws, *, compile: bool = False
+        self,
+        inference: Inference,
+        model: DeepGP,
+        batcher: Batcher,
+        draws: TapeDraws,
+        *,
+        compile: bool = False,
+        ranks: Ranks = ALONE,
     ) -> None:
-        self.inference, self.model, self.batcher, self.draws = inference, model, batcher, draws
+        self.inference, self.model, self.batcher, self.draws, self.ranks = inference, model, batcher, draws, ranks
+        self._divided = inference.sums_over_rows() if ranks.count > 1 else ()
         with torch.no_grad():
-            inference.terms(model, batcher.batch(), draws)
+            self.names = list(inference.terms(model, batcher.batch(), draws))
         draws.finish_rehearsal()
+        draws.part = ranks.part(batcher.batch_rows)
         self._terms = self._compiled() if compile else self._plain
         if compile and (problem := self._compiler_problem()):
             self.fall_back()
@@ -165,7 +177,8 @@ class Objective:
 
     def _plain(self, *numbers: Tensor) -> Terms:
         self.draws.load(numbers)
-        return self.inference.terms(self.model, self.batcher.batch(), self.draws)
+        terms = self.inference.terms(self.model, self.ranks.rows(self.batcher.batch()), self.draws)
+        return self.ranks.share(terms, self._divided)
 
 
 def _with_gradients(
@@ -226,7 +239,8 @@ class EagerStep:
     """A step run operation by operation.
 
     The objective is a pure function of the parameters, the present batch and the generators; `advance` chooses the
-    next batch, and `moving` moves buffers that have no gradient after the parameters have changed.
+    next batch, and `moving` moves buffers that have no gradient after the parameters have changed. Of many processes
+    each has a share of the objective, and all take the same step.
     """
 
     def __init__(
@@ -238,8 +252,9 @@ class EagerStep:
         *,
         moving: Moving | None = None,
         capturable: bool = False,
+        ranks: Ranks = ALONE,
     ) -> None:
-        self.objective, self.advance, self.moving = objective, advance, moving
+        self.objective, self.advance, self.moving, self.ranks = objective, advance, moving, ranks
         trained = [p for p in model.parameters() if p.requires_grad]
         self.parameters: list[Tensor] = [*trained, *(moving.buffers if moving is not None else [])]
         self.optimizer = GuardedAdam(trained, learning_rate, capturable=capturable)
@@ -267,14 +282,20 @@ class EagerStep:
 
     def _once(self) -> Terms:
         self.optimizer.zero_grad(set_to_none=True)
+        trained = self.optimizer.param_groups[0]["params"]
+        terms = self.ranks.summed(self._backward, trained, getattr(self.objective, "names", ()))
+        self.optimizer.step()
+        moving = self.moving
+        if moving is not None and moving.buffers:
+            self.ranks.together(lambda: moving(self.pace))
+        return terms
+
+    def _backward(self) -> Terms:
         terms = self.objective()
         loss = -torch.stack(list(terms.values())).sum()
         if not loss.is_cuda and not bool(torch.isfinite(loss)):
             raise NumericalError("the bound is not finite.")
         loss.backward()
-        self.optimizer.step()
-        if self.moving is not None:
-            self.moving(self.pace)
         return {name: value.detach() for name, value in terms.items()}
 
 

@@ -23,7 +23,7 @@ from sodgp.training.callbacks import EarlyStopping
 if TYPE_CHECKING:
     from sodgp.estimator.options.configuration import Configuration
 
-__all__ = ["Combination", "Rule", "check_rules", "check_several_models", "rules"]
+__all__ = ["Combination", "Rule", "check_many_processes", "check_rules", "check_several_models", "rules"]
 
 
 class Combination(NamedTuple):
@@ -146,6 +146,20 @@ def check_several_models(config: Configuration) -> None:
     """ConfigurationError for many models with a checkpoint whose seeds a resumed fit could not draw again."""
     if _lacks_seed(config):
         raise ConfigurationError(_SEEDS.format(config.random_state))
+
+
+def check_many_processes(config: Configuration, n_estimators: int = 1) -> None:
+    """ConfigurationError for what many processes do not train; what the method says of it is asked later."""
+    for name in ("n_members", "n_restarts"):
+        if getattr(config, name) > 1:
+            raise ConfigurationError(
+                f"{name}={getattr(config, name)}: many processes train one model at a time. Use {name}=1, or one"
+                " process with n_jobs."
+            )
+    if n_estimators > 1:
+        raise ConfigurationError("many processes train one model at a time: fit the estimators one by one.")
+    if config.compile:
+        raise ConfigurationError("compile=True is for one process; leave it out where many train one model.")
 
 
 _SEEDS = (

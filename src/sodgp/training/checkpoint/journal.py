@@ -53,7 +53,7 @@ class CheckpointJournal:
 
     `generators` are those of the Monte Carlo draws. Once the training loop has begun, `course` is its state, and
     `extra` what a sampler has beyond it. A checkpoint of other data or options is a CheckpointError that names each
-    difference.
+    difference. Of many processes one `writes`, and all restore what it has read.
     """
 
     def __init__(
@@ -65,8 +65,10 @@ class CheckpointJournal:
         generators: Sequence[torch.Generator],
         callbacks: Sequence[Callback],
         held_out: HeldOut | None = None,
+        *,
+        writes: bool = True,
     ) -> None:
-        self.plan, self.batcher, self.callbacks = plan, batcher, callbacks
+        self.plan, self.batcher, self.callbacks, self.writes = plan, batcher, callbacks, writes
         self.generators = {"draws": list(generators), "batches": list(batcher.generators)}
         held_out_rows = None if held_out is None else _sha256(torch.cat([held_out.X, held_out.y], -1))
         data = [_fingerprint(problem) for problem in problems]
@@ -80,14 +82,15 @@ class CheckpointJournal:
 
     def is_due(self, count: int) -> bool:
         """Whether to write after this iteration."""
-        return self.plan.every.is_due(count, self._last)
+        return self.writes and self.plan.every.is_due(count, self._last)
 
     def begin(self, course: Course, step: Step) -> None:
         """Continue from the plan's checkpoint, if it has one."""
         self.course, self._last = course, time.monotonic()
         if self.plan.saved is None:
             # They are of a finished run: a new one is refused in the folder of an unfinished one.
-            self.plan.folder.clear()
+            if self.writes:
+                self.plan.folder.clear()
             return
         try:
             self._restore(self.plan.saved, course, step)
@@ -104,6 +107,8 @@ class CheckpointJournal:
 
     def write(self, course: Course, step: Step, *, is_finished: bool = False) -> None:
         """Write the run as it is; if the disk refuses, the folder warns and the run goes on."""
+        if not self.writes:
+            return
         info = {
             "identity": self.identity,
             "versions": self.plan.versions,

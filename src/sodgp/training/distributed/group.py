@@ -1,0 +1,258 @@
+"""The processes of a process group of `torch.distributed`, which train one model.
+
+Every process holds all rows and draws the same batches and the same Monte Carlo numbers. It computes the sums over its
+own rows of a batch, and an equal share of every other term. One sum over processes carries the gradient, the terms and
+all decisions: the parameters stay the same everywhere, and all processes end together.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from datetime import timedelta
+from typing import Any, NamedTuple, TypeVar
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+from sodgp.errors import ConfigurationError, NumericalError, RanksError, SodgpError
+from sodgp.inference.contract import Batch, Terms
+from sodgp.training.distributed.contract import ALONE, Ranks, Wishes
+
+__all__ = ["Group", "ranks_here"]
+
+R = TypeVar("R")
+
+PATIENCE = "SODGP_RANKS_TIMEOUT"
+"""Environment variable: seconds to wait for a process that does not answer."""
+
+_USUAL_PATIENCE = 120.0
+# Within this time after one process has lost another, all that are left say that they are there.
+_ROLL_CALL = 5.0
+
+
+class _Outcome(NamedTuple):
+    """What a process tells the others: its result, or its error, and the digest of what must be the same."""
+
+    result: Any = None
+    error: str = ""
+    kind: type[SodgpError] = RanksError
+    is_interrupt: bool = False
+    digest: str = ""
+
+
+class Group:
+    """The processes of a process group of `torch.distributed`.
+
+    A process that has gone, or does not answer within `patience` seconds, is a RanksError that names it.
+    """
+
+    def __init__(self, group: dist.ProcessGroup, patience: float) -> None:
+        self._group, self._patience = group, patience
+        self.rank, self.count = dist.get_rank(group), dist.get_world_size(group)
+        self._wishes: Callable[[], Wishes] = lambda: (False, False)
+        self._heard = (False, False)
+        # The last error that all processes have raised.
+        self._shared: BaseException | None = None
+
+    def part(self, n_rows: int) -> slice:
+        """As in `Ranks`: consecutive rows, at most one more than any other process has."""
+        if n_rows < self.count:
+            raise ConfigurationError(
+                f"a step has {n_rows} rows outside the subset, too few for {self.count} processes, each of which needs"
+                " one: use fewer processes, or a larger batch_size."
+            )
+        return slice(n_rows * self.rank // self.count, n_rows * (self.rank + 1) // self.count)
+
+    def rows(self, batch: Batch) -> Batch:
+        """As in `Ranks`."""
+        return batch.of_rows(self.part(batch.X_b.shape[-2]))
+
+    def share(self, terms: Terms, sums_over_rows: Sequence[str]) -> Terms:
+        """As in `Ranks`: sums over its rows as they are, and of all else the same part as every other process."""
+        return {name: value if name in sums_over_rows else value / self.count for name, value in terms.items()}
+
+    def summed(self, backward: Callable[[], Terms], parameters: Sequence[Tensor], names: Sequence[str]) -> Terms:
+        """As in `Ranks`, in one sum over processes."""
+        terms, failure = None, None
+        try:
+            terms = backward()
+        except BaseException as error:
+            failure = error
+        like = parameters[0]
+        # Who has failed, what is wished, terms, gradients.
+        head = torch.zeros(self.count + 2, dtype=like.dtype, device=like.device)
+        head[self.rank] = float(failure is not None)
+        head[self.count], head[self.count + 1] = self._wishes()
+        values = head.new_zeros(len(names))
+        if terms is not None:
+            values = torch.stack([terms[name] for name in names]).to(head)
+        gradients = [torch.zeros_like(p) if p.grad is None else p.grad for p in parameters]
+        flat = torch.cat([head, values, *(gradient.reshape(-1) for gradient in gradients)])
+        with self._answered():
+            dist.all_reduce(flat, group=self._group)
+        head, values, *pieces = flat.split([len(head), len(values), *(g.numel() for g in gradients)])
+        failed, *wishes = head.split([self.count, 1, 1])
+        self._heard = bool(wishes[0] > 0), bool(wishes[1] > 0)
+        if bool((failed > 0).any()):
+            self._exchanged(_outcome_of(failure), failure)
+        for parameter, piece in zip(parameters, pieces, strict=True):
+            if parameter.grad is not None:
+                parameter.grad.copy_(piece.view_as(parameter))
+        return dict(zip(names, values.unbind(), strict=True))
+
+    def listen(self, wishes: Callable[[], Wishes]) -> Callable[[], Wishes]:
+        """As in `Ranks`."""
+        self._wishes = wishes
+        return lambda: self._heard
+
+    def together(
+        self, compute: Callable[[], R], same: Sequence[Tensor | str] = (), what: str = "parameters"
+    ) -> list[R]:
+        """As in `Ranks`."""
+        failure: BaseException | None = None
+        try:
+            mine = _Outcome(compute(), digest=_digest(same))
+        except BaseException as error:
+            if error is self._shared:
+                raise
+            failure, mine = error, _outcome_of(error)
+        outcomes = self._exchanged(mine, failure)
+        different = [str(i) for i, outcome in enumerate(outcomes) if outcome.digest != outcomes[0].digest]
+        if different:
+            raise RanksError(
+                f"the {what} of rank {', '.join(different)} differ from those of rank 0 of {self.count}: every process"
+                " needs the same data, options, program and kind of machine. Continue from the last checkpoint, if"
+                " there is one, or start anew."
+            )
+        return [outcome.result for outcome in outcomes]
+
+    @contextmanager
+    def in_step(self) -> Iterator[None]:
+        """As in `Ranks`."""
+        failure: BaseException | None = None
+        try:
+            yield
+        except BaseException as error:
+            if error is self._shared:
+                raise
+            failure = error
+        self._exchanged(_outcome_of(failure), failure)
+
+    def first(self, compute: Callable[[], R]) -> R:
+        """As in `Ranks`."""
+        return self.together(lambda: compute() if self.rank == 0 else None)[0]  # type: ignore[return-value]
+
+    def _exchanged(self, mine: _Outcome, failure: BaseException | None) -> list[_Outcome]:
+        """The outcomes of all; the process's own error if it has one, or that of the first process that has."""
+        outcomes: list[Any] = [None] * self.count
+        with self._answered():
+            dist.all_gather_object(outcomes, mine, group=self._group)
+        if failure is not None:
+            self._shared = failure
+            raise failure
+        found = [(rank, outcome) for rank, outcome in enumerate(outcomes) if outcome.error]
+        if not found:
+            return outcomes
+        rank, outcome = found[0]
+        message = f"on rank {rank} of {self.count}: {outcome.error}"
+        self._shared = KeyboardInterrupt() if outcome.is_interrupt else outcome.kind(message)
+        raise self._shared
+
+    @contextmanager
+    def _answered(self) -> Iterator[None]:
+        try:
+            yield
+        except RuntimeError as error:
+            within = f"for {self._patience:g} s ({PATIENCE})"
+            self._shared = _lost(self._group.group_name, self.rank, self.count, within)
+            raise self._shared from error
+
+
+@contextmanager
+def ranks_here() -> Iterator[Ranks]:
+    """The processes of the process group in which this one is; this one alone where there is no group.
+
+    Examples
+    --------
+    >>> with ranks_here() as ranks:
+    ...     ranks.count
+    1
+    """
+    if not (dist.is_available() and dist.is_initialized()) or dist.get_world_size() == 1:
+        yield ALONE
+        return
+    patience = _patience()
+    try:
+        # Processes may arrive at different times, for which the group has a time-out of its own.
+        dist.barrier()
+        group = dist.new_group(timeout=timedelta(seconds=patience))
+    except RuntimeError as error:
+        raise _lost(
+            "arriving", dist.get_rank(), dist.get_world_size(), "in the time-out of the process group"
+        ) from error
+    assert isinstance(group, dist.ProcessGroup)
+    try:
+        yield Group(group, patience)
+    finally:
+        # A group that has lost a process may not close.
+        with suppress(RuntimeError):
+            dist.destroy_process_group(group)
+
+
+def _patience() -> float:
+    given = os.environ.get(PATIENCE, "")
+    try:
+        seconds = float(given or _USUAL_PATIENCE)
+    except ValueError:
+        seconds = 0.0
+    if not seconds > 0.0:
+        raise ConfigurationError(f"{PATIENCE}={given!r} must be a number of seconds.")
+    return seconds
+
+
+def _lost(name: str, rank: int, count: int, within: str) -> RanksError:
+    """The error that names the processes that have gone."""
+    gone = _absent(f"sodgp/{name}", rank, count)
+    who = f"rank {', '.join(map(str, gone))}" if gone else "a rank"
+    return RanksError(
+        f"{who} of {count} has gone, or did not answer {within}: what it printed itself says why. Training ends in all"
+        " processes; start them again, and it goes on from a checkpoint (checkpoint=... and resume=True, or"
+        " --checkpoint and --resume), if there is one."
+    )
+
+
+def _absent(name: str, rank: int, count: int) -> list[int]:
+    """The processes that do not say that they are there; the first one keeps the list, and is absent with it."""
+    absent: list[int] = []
+    try:
+        store = dist.distributed_c10d._get_default_store()
+        store.set(f"{name}/{rank}", "here")
+        for other in range(count):
+            try:
+                store.wait([f"{name}/{other}"], timedelta(seconds=_ROLL_CALL if not absent else 0.1))
+            except RuntimeError:
+                absent.append(other)
+    except RuntimeError:
+        return [0]
+    return absent
+
+
+def _outcome_of(error: BaseException | None) -> _Outcome:
+    if error is None:
+        return _Outcome()
+    text = str(error) if isinstance(error, NumericalError) else f"{type(error).__name__}: {error}"
+    kind = NumericalError if isinstance(error, NumericalError) else RanksError
+    return _Outcome(error=text, kind=kind, is_interrupt=isinstance(error, KeyboardInterrupt))
+
+
+def _digest(values: Sequence[Tensor | str]) -> str:
+    digest = hashlib.sha256()
+    for value in values:
+        # Without a copy: rows of a stream are in a file, and more than memory holds.
+        bytes_of = value.encode() if isinstance(value, str) else value.detach().cpu().contiguous().numpy().data
+        digest.update(bytes_of)
+    return digest.hexdigest()
