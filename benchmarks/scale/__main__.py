@@ -1,9 +1,11 @@
 """Growth with the number of rows, on one CPU thread: ``python -m benchmarks.scale --out benchmarks/results/scale``.
 
 For every N a new process makes N x 10 numbers and one target, prepares a fit of the default model (scaling, subset,
-split) and takes 20 steps. Then predictions: rows a second of the default model in Python, and of the command line on a
-Parquet file with one and with two processes. CPU seconds count all threads and processes; peaks are those of the
-resident memory above what the process held before, in sizes of the data. Linux only.
+split) and takes 20 steps. The same fit then reads its rows from a Parquet file in a temporary folder, in whose memory
+only private pages count (RssAnon): those of files are given back on demand. Then predictions: rows a second of the
+default model in Python, and of the command line on a Parquet file with one and with two processes. CPU seconds count
+all threads and processes; peaks are those above what the process held before; of preparations they are of the resident
+memory, in sizes of the data. Linux only.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ import resource
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -22,6 +25,7 @@ from typing import Any
 import numpy as np
 
 from sodgp import DeepGPRegressor
+from sodgp.data import open_rows
 from sodgp.estimator.memory_budget import preparation_bytes
 from sodgp.estimator.options.configuration import Configuration
 from sodgp.estimator.prepare import checked_data, prepare
@@ -67,6 +71,61 @@ def preparation(rows: int) -> dict[str, float]:
     model.fit(X, y)
     history = model.history_
     found["fit_peak_mb"] = _held("VmHWM") - base
+    found["step_ms"] = (
+        1000 * (history.seconds[-1] - history.seconds[0]) / (history.iteration[-1] - history.iteration[0])
+    )
+    return found
+
+
+class _Watch(threading.Thread):
+    """Looks at the private memory of this process again and again, in MB."""
+
+    def __init__(self) -> None:
+        super().__init__(daemon=True)
+        self.peak, self.is_over = 0.0, threading.Event()
+
+    def run(self) -> None:
+        while not self.is_over.wait(0.01):
+            self.peak = max(self.peak, _held("RssAnon"))
+
+
+def _write_parquet(path: str, rows: int) -> None:
+    """The rows of `table`, but a million of them at a time and with other random numbers in each."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    schema = pa.schema([(f"x{number}", pa.float64()) for number in range(10)] + [("y", pa.float64())])
+    with pq.ParquetWriter(path, schema, compression="none") as writer:
+        for start in range(0, rows, 10**6):
+            X = np.random.default_rng(start).standard_normal((min(10**6, rows - start), 10))
+            y = np.sin(X[:, 0]) + 0.3 * X[:, 1] + 0.1 * np.random.default_rng(start + 1).normal(size=len(X))
+            writer.write_table(pa.table([*X.T, y], schema=schema))
+
+
+def stream(rows: int) -> dict[str, float]:
+    """Seconds of a fit of 20 steps to a Parquet file, without a cache and with one; peak of the private memory."""
+    with tempfile.TemporaryDirectory() as place:
+        folder = Path(place)
+        # In a process of its own: what it frees stays with its process for a while.
+        for name, count in (("t", rows), ("small", 30_000)):
+            path = str(folder / f"{name}.parquet")
+            code = f"from benchmarks.scale.__main__ import _write_parquet as write; write({path!r}, {count})"
+            subprocess.run([sys.executable, "-c", code], check=True)
+        model = DeepGPRegressor(random_state=0, max_iter=20, verbose=0)
+        # What is imported on the way is not counted.
+        model.fit(open_rows(folder / "small.parquet", "y"))
+        found, base = {"rows": float(rows), "data_mb": 88e-6 * rows}, _held("RssAnon")
+        for name in ("first", "again"):
+            watch = _Watch()
+            watch.start()
+            cpu, wall = time.process_time(), time.perf_counter()
+            model.fit(open_rows(folder / "t.parquet", "y", cache=folder / "cache"))
+            watch.is_over.set()
+            watch.join()
+            found |= {f"{name}_cpu_seconds": time.process_time() - cpu, f"{name}_seconds": time.perf_counter() - wall}
+            found[f"{name}_private_mb"] = watch.peak - base
+        found["cache_mb"] = sum(path.stat().st_size for path in (folder / "cache").rglob("*")) / _MB
+    history = model.history_
     found["step_ms"] = (
         1000 * (history.seconds[-1] - history.seconds[0]) / (history.iteration[-1] - history.iteration[0])
     )
@@ -122,8 +181,10 @@ def _alone(what: str, *numbers: int) -> dict[str, float]:
 def _markdown(found: dict[str, Any]) -> str:
     """The results as tables."""
     text = ["# Growth with the number of rows", "", f"`{found['line']}`, one thread, {found['when']}.", ""]
-    for name in ("preparation", "prediction", "command"):
+    for name in ("preparation", "stream", "prediction", "command"):
         lines = found[name]
+        if not lines:
+            continue
         text += [f"## {name}", "", "| " + " | ".join(lines[0]) + " |", "|" + "---|" * len(lines[0])]
         text += ["| " + " | ".join(f"{value:,.4g}" for value in line.values()) + " |" for line in lines] + [""]
     return "\n".join(text)
@@ -132,6 +193,7 @@ def _markdown(found: dict[str, Any]) -> str:
 def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rows", type=int, nargs="+", default=[10**4, 10**5, 10**6, 10**7])
+    parser.add_argument("--streams", type=int, nargs="*", default=[10**6, 10**7], help="rows of streamed fits")
     parser.add_argument("--new", type=int, default=200_000, help="rows that are predicted")
     parser.add_argument("--jobs", type=int, nargs="*", default=[1, 2])
     parser.add_argument("--out", type=Path, help="results go to OUT.json and OUT.md")
@@ -139,13 +201,14 @@ def main(arguments: list[str] | None = None) -> None:
     options = parser.parse_args(arguments)
     if options.only:
         what, *numbers = options.only
-        measures = {"preparation": preparation, "prediction": prediction, "command": command}
+        measures = {"preparation": preparation, "stream": stream, "prediction": prediction, "command": command}
         print(json.dumps(measures[what](*map(int, numbers))))
         return
     found = {
         "line": " ".join(["python -m benchmarks.scale", *(sys.argv[1:] if arguments is None else arguments)]),
         "when": time.strftime("%Y-%m-%d"),
         "preparation": [_alone("preparation", rows) for rows in options.rows],
+        "stream": [_alone("stream", rows) for rows in options.streams],
         "prediction": [_alone("prediction", options.new)],
         "command": [_alone("command", options.new, jobs) for jobs in options.jobs],
     }

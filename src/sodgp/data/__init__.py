@@ -1,4 +1,4 @@
-"""Data: the benchmark sets of the paper, its splits, and synthetic sets."""
+"""Data: sources of rows that need not fit into memory, the benchmark sets of the paper, its splits, synthetic sets."""
 
 from __future__ import annotations
 
@@ -8,10 +8,21 @@ from sodgp.data.catalogue import find, names
 from sodgp.data.dataset import DataSet
 from sodgp.data.download import DataUnavailableError, obtain
 from sodgp.data.local import cache_dir, canonical_csv, load_from, search_folders
+from sodgp.data.sources import Source, open_rows
 from sodgp.data.splits import paper_split
 from sodgp.data.synthetic import step
 
-__all__ = ["DataSet", "DataUnavailableError", "canonical_csv", "load", "names", "paper_split", "step"]
+__all__ = [
+    "DataSet",
+    "DataUnavailableError",
+    "Source",
+    "canonical_csv",
+    "load",
+    "names",
+    "open_rows",
+    "paper_split",
+    "step",
+]
 
 
 def load(name: str, data_dir: str | os.PathLike[str] | None = None) -> DataSet:

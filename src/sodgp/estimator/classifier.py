@@ -140,12 +140,13 @@ n_features_in_, feature_names_in_, columns_
         """The labels, in ascending order."""
         return cast("NDArray[Any]", self.fitted_.columns.classes)
 
-    def fit(self, X: Any, y: Any, *, resume: bool = False, **unused: Any) -> Self:
+    def fit(self, X: Any, y: Any = None, *, resume: bool = False, **unused: Any) -> Self:
         """Train the deep GP.
 
         Parameters
         ----------
-        X : array, data frame or tensor of shape [N, D]
+        X : array, data frame or tensor of shape [N, D], or a source of rows
+            As in `sodgp.DeepGPRegressor.fit`.
         y : array, series or list of shape [N]
             Labels: text, whole numbers or booleans.
         resume : bool

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from sklearn.utils import check_random_state
 
+from sodgp.data.sources import Source
 from sodgp.errors import ConfigurationError, NumericalError, SodgpWarning
 from sodgp.estimator.checkpoint_plan import plans_for
 from sodgp.estimator.fitted import Fitted
@@ -25,7 +26,8 @@ from sodgp.estimator.one_by_one import fit_one_by_one, threads_of, trains_alone
 from sodgp.estimator.options.configuration import Configuration
 from sodgp.estimator.options.fields import OBJECTS
 from sodgp.estimator.options.rules import check_many_processes, check_several_models
-from sodgp.estimator.prepare import Prepared, checked_data, prepare
+from sodgp.estimator.prepare import Data, Prepared, checked_data, prepare
+from sodgp.estimator.stream.rows import StreamedData, streamed
 from sodgp.system.progress import ProgressBar
 from sodgp.system.running import cpu_threads, gradients
 from sodgp.training.checkpoint.folder import sole_fit_in
@@ -81,25 +83,30 @@ def fit_replicates(
     2
     """
     knows_noise = [len(values) > 2 and values[2] is not None for values in data]
+    sources = [isinstance(values[0], Source) for values in data]
     with ranks_here() as ranks, ExitStack() as stack:
         with ranks.in_step():
-            configs = _configurations(estimators, knows_noise, resume=resume)
+            configs = _configurations(estimators, knows_noise, sources, resume=resume)
         checkpoint = configs[0].checkpoint
         if checkpoint is not None:
             ranks.first(lambda: stack.enter_context(sole_fit_in(checkpoint.path)))
-        return _fit_all(estimators, configs, data, capture=capture, resume=resume, ranks=ranks)
+        return _fit_all(estimators, configs, data, stack, capture=capture, resume=resume, ranks=ranks)
 
 
 def _fit_all(
     estimators: Sequence[DeepGPEstimator],
     configs: Sequence[Configuration],
     data: Sequence[tuple[Any, ...]],
+    files: ExitStack,
     *,
     capture: bool,
     resume: bool,
     ranks: Ranks,
 ) -> list[DeepGPEstimator]:
-    """Fit every estimator, once their options are checked and the folder of checkpoints is theirs."""
+    """Fit every estimator, once their options are checked and the folder of checkpoints is theirs.
+
+    Files of rows are closed with `files`.
+    """
     first = configs[0]
     try:
         count = first.n_members * first.n_restarts
@@ -117,19 +124,14 @@ def _fit_all(
             with ranks.in_step():
                 for estimator, config, seeds, values in zip(estimators, configs, seeds_of_each, data, strict=True):
                     previous = _previous(estimator) if config.warm_start else None
-                    with enough_for_preparation(*values[:2], models=len(seeds)):
-                        checked = checked_data(
-                            type(estimator).__name__,
-                            *values,
-                            as_classes="classes" in estimator.takes,
-                            columns=estimator.columns,
-                            previous=previous,
-                        )
+                    with ExitStack() as memory:
+                        checked = _checked(estimator, config, values, previous, len(seeds), files, memory)
                         for seed in seeds:
                             model = prepare(config, checked, seed=seed, previous=previous, plan=plan, ranks=ranks)
                             prepared.append(model)
                     del checked  # perhaps a copy of the data, which training does not need
-            is_alone = len(estimators) == 1 < count and trains_alone(prepared[0])
+            is_source = isinstance(data[0][0], Source)
+            is_alone = len(estimators) == 1 < count and (trains_alone(prepared[0]) or is_source)
             if to is not None and plan is None:
                 folders = count if is_alone else 1
                 plans = ranks.first(lambda: plans_for(estimators[0], to, folders, resume=resume))
@@ -159,8 +161,27 @@ def _fit_all(
     return list(estimators)
 
 
+def _checked(
+    estimator: DeepGPEstimator,
+    config: Configuration,
+    values: tuple[Any, ...],
+    previous: Fitted | None,
+    models: int,
+    files: ExitStack,
+    memory: ExitStack,
+) -> Data | StreamedData:
+    """What `fit` was given, checked; `files` closes those of a source, `memory` watches over the preparation."""
+    as_classes = "classes" in estimator.takes
+    if isinstance(values[0], Source):
+        rows = streamed(values[0], values[1], config, estimator.columns, previous, as_classes=as_classes)
+        return files.enter_context(rows)
+    memory.enter_context(enough_for_preparation(*values[:2], models=models))
+    name = type(estimator).__name__
+    return checked_data(name, *values, as_classes=as_classes, columns=estimator.columns, previous=previous)
+
+
 def _configurations(
-    estimators: Sequence[DeepGPEstimator], knows_noise: Sequence[bool], *, resume: bool
+    estimators: Sequence[DeepGPEstimator], knows_noise: Sequence[bool], sources: Sequence[bool], *, resume: bool
 ) -> list[Configuration]:
     """The checked options of every estimator, once they are known to be equal where they must be."""
     if not estimators or len(estimators) != len(knows_noise):
@@ -168,11 +189,13 @@ def _configurations(
     if len({id(estimator) for estimator in estimators}) < len(estimators):
         raise ConfigurationError("no estimator may be given twice; use sklearn.base.clone.")
     configs = [
-        Configuration.from_estimator(estimator, knows_noise=known, resume=resume)
-        for estimator, known in zip(estimators, knows_noise, strict=True)
+        Configuration.from_estimator(estimator, knows_noise=known, from_source=streams, resume=resume)
+        for estimator, known, streams in zip(estimators, knows_noise, sources, strict=True)
     ]
     if len(estimators) == 1:
         return configs
+    if any(sources):
+        raise ConfigurationError("replicates train in one program, in memory: fit to sources of rows one by one.")
     # What is done before training may differ: the program sees the rows of the subset, not how they were chosen.
     free = {"random_state", "subset"}
     options = [{k: v for k, v in e.get_params(deep=False).items() if k not in free} for e in estimators]

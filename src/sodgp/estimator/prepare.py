@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple, Protocol, cast
 
 import numpy as np
 import torch
@@ -56,6 +56,29 @@ class Data(NamedTuple):
         n_classes = 0 if self.columns.classes is None else len(self.columns.classes)
         targets = encoded(likelihood, self.y, self.noise_variance, n_classes)
         return scaled_rows(config, self.X, targets, previous, seed=seed, predict_seed=predict_seed)
+
+
+class GivenData(Protocol):
+    """The data of a fit: `Data`, or rows of a source."""
+
+    @property
+    def columns(self) -> Columns:
+        """Columns of X and y."""
+
+    @property
+    def noise_variance(self) -> FloatArray | None:
+        """Known noise of every row."""
+
+    def scaled(
+        self,
+        config: Configuration,
+        likelihood: LikelihoodOptions,
+        previous: Fitted | None,
+        *,
+        seed: int,
+        predict_seed: int,
+    ) -> ScaledRows:
+        """All rows in the units of training, as this likelihood takes them."""
 
 
 @dataclass(frozen=True)
@@ -140,7 +163,7 @@ def checked_data(
 
 def prepare(
     config: Configuration,
-    data: Data,
+    data: GivenData,
     *,
     seed: int | None,
     previous: Fitted | None,
@@ -178,7 +201,8 @@ def prepare(
     )
     if ranks.count > 1:
         method.sums_over_rows()  # raises an error if it cannot be divided
-    automatic = config.automatic_size(X)
+    scaled.check(method)
+    automatic = config.automatic_size(scaled.seen_by(None, 0)[0])
     size = config.subset_rows(len(X)) if automatic is None else automatic.size
     if previous is not None and not method.uses_subset and config.subset_size is None:
         size = previous.subset_size
@@ -186,7 +210,7 @@ def prepare(
     chosen = torch.empty(0, dtype=torch.int64)
     if method.uses_subset:
         generator = torch.Generator().manual_seed(subset_seed)
-        chosen = config.selector.select(X, y, size, None, generator)
+        chosen = config.selector.select(*scaled.seen_by(config.selector, size), size, None, generator)
     weights = (linear_weights if config.hidden_mean == "linear" else zero_weights)(X, widths)
     n_inputs, n_outputs, target_mean = X.shape[1], y.shape[1], y.mean(0)
     training_set = scaled.split(chosen, config.dtype)

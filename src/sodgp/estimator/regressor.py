@@ -143,12 +143,13 @@ class DeepGPRegressor(MultiOutputMixin, CheckedScore, DeepGPEstimator):
 
     takes: ClassVar[tuple[str, ...]] = ("numbers", "counts")
 
-    def fit(self, X: Any, y: Any, *, noise_variance: Any = None, resume: bool = False) -> Self:
+    def fit(self, X: Any, y: Any = None, *, noise_variance: Any = None, resume: bool = False) -> Self:
         """Train the deep GP.
 
         Parameters
         ----------
-        X : array, data frame or tensor of shape [N, D]
+        X : array, data frame or tensor of shape [N, D], or a source of rows
+            A source, of `sodgp.data.open_rows`, has rows that need not fit into memory, and its own targets.
         y : array, data frame or tensor of shape [N] or [N, P]
         noise_variance : float, or array of shape [N] or [N, P], optional
             For `SoD` and the Gaussian likelihood: known noise variances of the observations, in squared units of y, in

@@ -16,7 +16,16 @@ from sodgp.likelihoods.dirichlet import Dirichlet
 from sodgp.predictive.classes import codes_of, shown
 from sodgp.system.validation import FloatArray, without_tensors
 
-__all__ = ["MAX_CLASSES", "Encoded", "check_classes", "check_counts", "checked_labels", "encoded", "labels_and_codes"]
+__all__ = [
+    "MAX_CLASSES",
+    "Encoded",
+    "check_classes",
+    "check_counts",
+    "checked_labels",
+    "distinct_labels",
+    "encoded",
+    "labels_and_codes",
+]
 
 # More are the values of a number.
 MAX_CLASSES = 100
@@ -97,18 +106,23 @@ def labels_and_codes(y: Any) -> tuple[NDArray[Any], NDArray[np.int64]]:
     (array(['a', 'b'], dtype='<U1'), array([1, 0, 1, 0]))
     """
     labels = checked_labels(y)
-    classes = _distinct(labels)
+    classes = distinct_labels(labels)
     check_classes(classes, len(labels))
     codes = codes_of(labels, classes)
-    single = classes[np.bincount(codes) == 1]
+    warn_of_single_rows(classes, np.bincount(codes))
+    return classes, codes
+
+
+def warn_of_single_rows(classes: NDArray[Any], rows: NDArray[np.int64]) -> None:
+    """Warn of classes with one row."""
+    single = classes[rows == 1]
     if len(single):
         warnings.warn(
             f"the class{'es' * (len(single) > 1)} {shown(single)} of y occur{'s' * (len(single) == 1)} only once:"
             " nothing can be learned about their spread. Pool rare classes, or collect more rows of them.",
             SodgpWarning,
-            stacklevel=6,
+            stacklevel=7,
         )
-    return classes, codes
 
 
 def checked_labels(y: Any) -> NDArray[Any]:
@@ -227,7 +241,7 @@ def _is_missing(value: Any) -> bool:
     return value is None or (isinstance(value, float) and not np.isfinite(value)) or type(value).__name__ == "NAType"
 
 
-def _distinct(labels: NDArray[Any]) -> NDArray[Any]:
+def distinct_labels(labels: NDArray[Any]) -> NDArray[Any]:
     """The distinct labels in ascending order; InputError for numbers with fractions, which are no classes."""
     if labels.dtype.kind == "f" and (labels != np.floor(labels)).any():
         row = int(np.flatnonzero(labels != np.floor(labels))[0])

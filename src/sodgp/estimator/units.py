@@ -18,14 +18,15 @@ from sodgp.estimator.fitted import Fitted
 from sodgp.estimator.options.configuration import Configuration
 from sodgp.estimator.targets import Encoded
 from sodgp.estimator.transforms import transform_for
+from sodgp.inference.contract import Inference
 from sodgp.inference.training_set import TrainingSet, rest_of
 from sodgp.layers.prior import NOISE_FLOOR
 from sodgp.predictive.power import PowerTransform
-from sodgp.selectors.base import row_chunks
+from sodgp.selectors.base import Selector, row_chunks
 from sodgp.system.validation import FloatArray
 from sodgp.training.held_out import HeldOut
 
-__all__ = ["ScaledRows", "Scalers", "held_out_rows", "scaled_rows", "scalers_for", "split_rows"]
+__all__ = ["ScaledRows", "Scalers", "held_out_count", "held_out_rows", "scaled_rows", "scalers_for", "split_rows"]
 
 
 class Scalers(NamedTuple):
@@ -66,6 +67,13 @@ class ScaledRows:
     held_out: NDArray[np.int64]
     held: HeldOut | None = None
     noise: tuple[Tensor, Tensor] | None = None
+
+    def seen_by(self, selector: Selector | None, size: int) -> tuple[Tensor, Tensor]:
+        """X and y as a selector, or ``subset_size="auto"``, sees them."""
+        return self.X, self.y
+
+    def check(self, method: Inference) -> None:
+        """Raise ConfigurationError where a settled method needs the rows in another way than they are here."""
 
     def split(self, chosen: Tensor, dtype: torch.dtype) -> TrainingSet:
         """Subset and rest, in the memory of `X` and `y`, which are overwritten."""
@@ -199,12 +207,20 @@ def with_rows(scaler: StandardScaler, rows: int) -> StandardScaler:
 
 def held_out_rows(fraction: float | None, n_rows: int, seed: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Rows to train on and rows to hold out, both in ascending order."""
-    if fraction is None:
+    count = held_out_count(fraction, n_rows)
+    if not count:
         return np.arange(n_rows), np.arange(0)
+    order = torch.randperm(n_rows, generator=torch.Generator().manual_seed(seed)).numpy()
+    return np.sort(order[count:]), np.sort(order[:count])
+
+
+def held_out_count(fraction: float | None, n_rows: int) -> int:
+    """How many rows are held out; InputError where too few are left."""
+    if fraction is None:
+        return 0
     count = max(1, round(fraction * n_rows))
     if n_rows - count < 2:
         raise InputError(
             f"validation_fraction={fraction} leaves {n_rows - count} of {n_rows} rows to train on; use a smaller one."
         )
-    order = torch.randperm(n_rows, generator=torch.Generator().manual_seed(seed)).numpy()
-    return np.sort(order[count:]), np.sort(order[:count])
+    return count

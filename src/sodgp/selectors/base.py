@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from typing import Protocol, runtime_checkable
+from typing import ClassVar, Protocol, runtime_checkable
 
 import torch
 from gpytorch.kernels import Kernel, RBFKernel
@@ -63,7 +63,12 @@ class Selector(Protocol):
 
 
 class RowSelector(ABC):
-    """Base of the library's selectors: the checks of the arguments, and all rows where no choice is left."""
+    """Base of the library's selectors: the checks of the arguments, and all rows where no choice is left.
+
+    `takes_any_number` says whether time and memory allow many millions of rows; others get a random part of them.
+    """
+
+    takes_any_number: ClassVar[bool] = False
 
     def select(self, X: Rows, y: Targets | None, size: int, kernel: Kernel | None, generator: Generator) -> Chosen:
         """As in `Selector`."""

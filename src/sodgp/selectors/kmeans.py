@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 import torch
@@ -57,6 +58,8 @@ class KMeans(RowSelector):
     n_init: int = 2
     batch_size: int = 4096
     max_epochs: int = 5
+
+    takes_any_number: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         check_at_least(self, 1, "minibatch_above", "n_init", "batch_size", "max_epochs")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from gpytorch.kernels import Kernel
@@ -27,6 +28,8 @@ class Random(RowSelector):
     >>> Random().select(X, None, 5, None, torch.Generator().manual_seed(0)).shape
     torch.Size([5])
     """
+
+    takes_any_number: ClassVar[bool] = True
 
     def pick(self, X: Rows, size: int, kernel: Kernel | None, generator: Generator) -> Chosen:
         """The choice of `select`: ``size`` rows at random, ascending."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
@@ -11,11 +10,12 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from sodgp.errors import ConfigurationError, InputError, ModelFileError, TableWarning
+from sodgp.errors import ConfigurationError, InputError, ModelFileError
 from sodgp.system.validation import FloatArray, check_integer
 from sodgp.tables.columns import Column, Encoded, LeftOut
 from sodgp.tables.fitting import KINDS, Rules, Unreadable, fit_column
 from sodgp.tables.frames import Cells, cells_of, is_frame, of_objects, without_marks
+from sodgp.tables.news import News, short
 from sodgp.tables.state import column_of_state, state_of_column
 from sodgp.tables.words import MISSING
 
@@ -120,6 +120,14 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         InputError
             Columns are missing, or cells cannot be read.
         """
+        parts = self.encoded(X)
+        news = News()
+        news.add(self.used_, parts)
+        news.warn(stacklevel=2)
+        return np.concatenate([part.values for part in parts], axis=1)
+
+    def encoded(self, X: Any) -> list[Encoded]:
+        """The numbers of every column of `used_`, with what was not as in the fit; raises as `transform` does."""
         check_is_fitted(self)
         rules = self._checked()[1]
         used = self.used_
@@ -132,8 +140,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         ]
         if bad:
             raise InputError(complaint(bad))
-        _warn_of_news(used, parts)
-        return np.concatenate([part.values for part in parts], axis=1)
+        return parts
 
     def cells(self, X: Any) -> list[Cells]:
         """The columns of a frame that are inputs, with their cells as they were read: numbers, dates, text."""
@@ -264,7 +271,7 @@ def complaint(unreadable: Sequence[Unreadable]) -> str:
     """All cells that cannot be read, by column, and what to do."""
     parts, advice = [], []
     for each in unreadable[:_MOST_COLUMNS]:
-        shown = [f"{_short(text)!r} in row {row + 1}" for row, text in each.cells[:_MOST_CELLS]]
+        shown = [f"{short(text)!r} in row {row + 1}" for row, text in each.cells[:_MOST_CELLS]]
         more = f" and {len(each.cells) - len(shown):,} more" if len(each.cells) > len(shown) else ""
         parts.append(f"{each.name!r} holds {', '.join(shown)}{more}, not {each.wanted}")
         advice += [text for text in each.advice if text not in advice]
@@ -272,25 +279,3 @@ def complaint(unreadable: Sequence[Unreadable]) -> str:
     more_columns = f"; {left} more columns likewise" if left else ""
     usual = "Correct such cells (row 1 is the first below the header), or say that they are missing or a category."
     return f"{'; '.join(parts)}{more_columns}. {' '.join([*advice, usual])}"
-
-
-def _short(text: str) -> str:
-    return text if len(text) <= 30 else f"{text[:29]}…"
-
-
-def _warn_of_news(columns: Sequence[Column], parts: Sequence[Encoded]) -> None:
-    """Count what training has not seen, in one warning."""
-    said = []
-    for column, part in zip(columns, parts, strict=True):
-        if part.unknown:
-            levels = sorted(set(part.unknown))
-            shown = ", ".join(repr(_short(level)) for level in levels[:3]) + (", ..." if len(levels) > 3 else "")
-            said.append(f"{column.name!r} has levels that training had not ({shown}) in {_rows(len(part.unknown))}")
-        if part.gaps:
-            said.append(f"{column.name!r} is missing in {_rows(part.gaps)}, and was never in training")
-    if said:
-        warnings.warn(f"{'; '.join(said)}. These are filled in as unknown.", TableWarning, stacklevel=4)
-
-
-def _rows(count: int) -> str:
-    return "1 row" if count == 1 else f"{count:,} rows"

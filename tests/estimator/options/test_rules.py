@@ -9,7 +9,7 @@ from sodgp.estimator.options.configuration import Configuration
 from sodgp.estimator.options.fields import METHODS
 from sodgp.estimator.options.rules import Combination, rules
 
-FIT = ("knows_noise", "resume")
+FIT = ("knows_noise", "from_source", "resume")
 # Rule -> arguments that break it, and part of the message.
 BROKEN = {
     "an argument that the method does not use": (
@@ -57,6 +57,22 @@ BROKEN = {
     "validation_fraction with transformed labels": (
         {"likelihood": "dirichlet", "validation_fraction": 0.1},
         "likelihood='dirichlet' is trained on numbers made of them",
+    ),
+    "a source with a method whose steps need all rows": (
+        {"inference": "mean_field", "from_source": True},
+        "inference='mean_field' needs all rows in every step",
+    ),
+    "a source with an objective that keeps all rows": (
+        {"inference": SoD(objective="collapsed"), "from_source": True},
+        "objective='collapsed' keeps all rows",
+    ),
+    "a source with transformed labels": (
+        {"likelihood": "dirichlet", "from_source": True},
+        "likelihood='dirichlet' has known noise for every row",
+    ),
+    "a source with noise_variance": (
+        {"knows_noise": True, "from_source": True},
+        "noise_variance is given for rows in memory",
     ),
     "resume without a folder": ({"resume": True}, "resume=True needs a folder"),
     "what the method objects to": (

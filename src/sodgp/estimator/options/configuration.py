@@ -100,15 +100,21 @@ class Configuration:
 
     @classmethod
     def from_estimator(
-        cls, estimator: DeepGPEstimator, *, knows_noise: bool = False, resume: bool = False
+        cls,
+        estimator: DeepGPEstimator,
+        *,
+        knows_noise: bool = False,
+        from_source: bool = False,
+        resume: bool = False,
     ) -> Configuration:
         """Check every option of an estimator, and every rule about two of them.
 
         Parameters
         ----------
         estimator : DeepGPEstimator
-        knows_noise, resume : bool
-            Whether `fit` gets noise variances, and whether it continues from a checkpoint.
+        knows_noise, from_source, resume : bool
+            Whether `fit` gets noise variances, whether it reads rows from a source, and whether it continues from a
+            checkpoint.
 
         Raises
         ------
@@ -170,7 +176,7 @@ class Configuration:
             dtype=dtype,
             random_state=e.random_state,
         )
-        check_rules(Combination(e, config, knows_noise, resume))
+        check_rules(Combination(e, config, knows_noise, from_source, resume))
         return config
 
     def likelihood_for(self, n_classes: int) -> LikelihoodOptions:

@@ -32,6 +32,7 @@ class Combination(NamedTuple):
     estimator: BaseEstimator
     config: Configuration
     knows_noise: bool = False
+    from_source: bool = False
     resume: bool = False
 
     @property
@@ -126,6 +127,7 @@ def rules(c: Combination) -> Iterator[Rule]:
         f"validation_fraction scores labels, and likelihood={config.likelihood.name!r} is trained on numbers made of"
         " them: leave one out.",
     )
+    yield from _of_sources(c)
     yield Rule(
         "resume without a folder",
         c.resume and config.checkpoint is None,
@@ -133,6 +135,34 @@ def rules(c: Combination) -> Iterator[Rule]:
     )
     objection = _objection(c)
     yield Rule("what the method objects to", objection is not None, objection or "")
+
+
+def _of_sources(c: Combination) -> Iterator[Rule]:
+    """Rules for rows that are read from a source: what needs all of them in memory is refused."""
+    config, method = c.config, c.method
+    yield Rule(
+        "a source with a method whose steps need all rows",
+        c.from_source and "batch_size" in method.unused_options,
+        f"inference={method.name!r} needs all rows in every step, and a source has too many: use 'sod', 'dsvi' or"
+        " 'sghmc', or fit(X, y) with fewer rows.",
+    )
+    yield Rule(
+        "a source with an objective that keeps all rows",
+        c.from_source and method.rows_given(1, 2) > 1,
+        f"objective={method.objective!r} keeps all rows in the model, and those of a source do not fit: use"
+        " 'predictive' or 'bound', or leave it at None.",
+    )
+    yield Rule(
+        "a source with transformed labels",
+        c.from_source and config.likelihood.targets == "classes" and config.likelihood.uses_subset,
+        f"likelihood={config.likelihood.name!r} has known noise for every row, which is not read from a source: use"
+        " 'bernoulli' or 'softmax'.",
+    )
+    yield Rule(
+        "a source with noise_variance",
+        c.from_source and c.knows_noise,
+        "noise_variance is given for rows in memory, and these come from a source: leave it out.",
+    )
 
 
 def check_rules(combination: Combination) -> None:
