@@ -54,6 +54,10 @@ BROKEN = {
         {"knows_noise": True, "validation_fraction": 0.1},
         "validation_fraction and noise_variance",
     ),
+    "target_transform with what needs y as it is": (
+        {"target_transform": "log", "likelihood": "poisson"},
+        "target_transform='log'",
+    ),
     "validation_fraction with transformed labels": (
         {"likelihood": "dirichlet", "validation_fraction": 0.1},
         "likelihood='dirichlet' is trained on numbers made of them",
