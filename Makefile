@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 JOBS ?= 2
 
-.PHONY: demo test lint types unit coverage docs oldest wheel clean install
+.PHONY: demo test lint types unit coverage docs results oldest wheel clean install
 
 install: $(VENV)/.installed
 
@@ -37,7 +37,11 @@ coverage: install
 
 # The pages in site/, to be opened with a browser; a warning is an error.
 docs: install
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet --site-dir site
+	$(BIN)/python -m zensical build --strict --clean
+
+# Every table and picture of results in README and docs, from the cells in benchmarks/results.
+results: install
+	$(BIN)/python docs/make_results.py
 
 # The tests with the oldest versions that pyproject.toml admits. An old torch brings the CUDA packages: 3 GB to fetch.
 # Old packages warn about the new ones below them, so warnings are no errors here.

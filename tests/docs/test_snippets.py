@@ -16,7 +16,10 @@ def snippets(page):
 
 
 def pages():
-    found = [page.relative_to(ROOT).as_posix() for page in (ROOT / "docs").rglob("*.md")]
+    # The gallery is run from its scripts, by tests/examples.
+    found = [
+        page.relative_to(ROOT).as_posix() for page in (ROOT / "docs").rglob("*.md") if page.parent.name != "gallery"
+    ]
     return sorted(page for page in ["README.md", *found] if snippets(page))
 
 
