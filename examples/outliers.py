@@ -26,7 +26,7 @@ y[wrong] += rng.choice([-1, 1], 12) * rng.uniform(2, 4, 12)
 # The error is taken against the function without noise, which only a simulation knows.
 x = np.linspace(-1, 1, 200)
 figure, panels = plt.subplots(
-    1, 3, figsize=(12, 3.4), sharey=True, layout="constrained"
+    1, 3, figsize=(12, 3.8), sharey=True, layout="constrained"
 )
 errors = {}
 for likelihood, ax in zip(
@@ -37,11 +37,15 @@ for likelihood, ax in zip(
     ).fit(X, y)
     errors[likelihood] = float(np.sqrt(np.mean((model.predict(X) - truth) ** 2)))
     plot_fit(model, x, data=(X, y), ax=ax)
+    ax.locator_params(axis="x", nbins=5)
     ax.set_title(f"{likelihood}, error {errors[likelihood]:.3f}")
-panels[0].legend(fontsize="small")
+figure.legend(*ax.get_legend_handles_labels(), loc="outside lower center", ncols=5)
 plt.show()
 
 # %%
+# The band of y of the right picture is as wide as that of the left one: with one row in ten
+# far off, that is where one in ten observations will be. The function is found all the same.
+#
 # Which rows does the model call outliers? Those whose target is far outside its
 # distribution.
 low, high = model.predict_interval(X, 0.999)
