@@ -43,8 +43,8 @@ figure.legend(*ax.get_legend_handles_labels(), loc="outside lower center", ncols
 plt.show()
 
 # %%
-# The band of y of the right picture is as wide as that of the left one: with one row in ten
-# far off, that is where one in ten observations will be. The function is found all the same.
+# The band of y of the right picture is as wide as that of the left one: one row in ten
+# is far off, and the band holds nine in ten. The function is found all the same.
 #
 # Which rows does the model call outliers? Those whose target is far outside its
 # distribution.
