@@ -35,12 +35,15 @@ _COMMAND: Final[dict[str, tuple[str, Callable[[Any], bool]]]] = {
     "decimal": ("text", lambda value: isinstance(value, str)),
     "encoding": ("text", lambda value: isinstance(value, str)),
     "task": ("regression, classification or counts", lambda value: value in TASKS),
+    "stream": ("true or false", lambda value: isinstance(value, bool)),
+    "cache": ("a path", lambda value: isinstance(value, str)),
     "patience": ("an integer", lambda value: INTEGER.accepts(value) and value > 0),
     "verbose": ("true or false", lambda value: isinstance(value, bool)),
 }
 # Flags that belong to one call of the command, and what a file says instead.
 _FLAGS: Final = {
     "quiet": "write verbose = false",
+    "no_stream": "write stream = false",
     "resume": "give it on the command line",
     "json": "give it on the command line",
 }
@@ -94,7 +97,7 @@ def read_config(path: Path) -> FitConfig:
             raise ConfigurationError(f"{path}: {key} cannot be given in a file ({NO_FLAG[key]}); remove it.")
         else:
             raise ConfigurationError(f"{path}: {_unknown(key, [*OPTIONS, *_COMMAND, *_TABLES])}")
-    for values, key in ((command, "data"), (command, "out"), (options, "checkpoint")):
+    for values, key in ((command, "data"), (command, "out"), (command, "cache"), (options, "checkpoint")):
         if values.get(key) is not None:
             # Path() drops the slash at the end, which says that a model is to be a folder.
             slash = "/" if values[key].endswith("/") else ""

@@ -15,6 +15,7 @@ from sodgp.cli.config import FitConfig, read_config
 from sodgp.cli.group import DEBUG, Commands, ExitCode
 from sodgp.cli.options import estimator_flags
 from sodgp.cli.predictions import predictions
+from sodgp.cli.rows import Cache, Stream, rows_of_fit
 from sodgp.cli.summary import line, print_json, print_summary, print_table, print_written
 from sodgp.cli.tables import (
     as_json_columns,
@@ -23,12 +24,10 @@ from sodgp.cli.tables import (
     levels,
     model_inputs,
     table_suffix,
-    training_data,
     with_columns,
-    with_targets,
     write_table,
 )
-from sodgp.cli.tasks import estimator_for, task_of, told_task
+from sodgp.cli.tasks import estimator_for, told_task
 from sodgp.errors import ConfigurationError
 from sodgp.system.memory import keep_freed_memory
 from sodgp.system.progress import progress, say
@@ -134,6 +133,8 @@ def fit(
     separator: Separator = None,
     decimal: Decimal = None,
     encoding: Encoding = None,
+    stream: Stream = None,
+    cache: Cache = None,
     as_json: Json = False,
     patience: Annotated[
         int | None,
@@ -174,6 +175,8 @@ def fit(
         "separator": separator,
         "decimal": decimal,
         "encoding": encoding,
+        "stream": stream,
+        "cache": cache,
     }
     said = file.command | {name: value for name, value in flags.items() if value not in (None, [])}
     for name, how in (("data", "a table, such as data.csv"), ("target", "--target"), ("out", "--out")):
@@ -192,15 +195,13 @@ def fit(
     check_destination(said["out"])
     encoder = encoder_of(said.get("columns"), said.get("missing"), said.get("keep") or [])
     reading = Reading(said.get("separator"), said.get("decimal"), said.get("encoding"), tuple(encoder.missing))
-    X, y = training_data(Path(said["data"]), said["target"], said.get("drop"), reading)
-    task = task_of(y, chosen.get("likelihood"), said.get("task"))
-    X, y = with_targets(X, y, Path(said["data"]), reading, task)
+    X, y, task = rows_of_fit(said, reading, chosen.get("likelihood"))
     model = estimator_for(task, chosen).set_params(columns=encoder)
     asked = Configuration.from_estimator(model)
     began = time.perf_counter()
     with progress(asked.n_members * asked.n_restarts, "training", shown=shown) as begin:
         model.set_params(callbacks=[begin("training"), *_early_stopping(model, said.get("patience"))], verbose=False)
-        model.fit(X, y.iloc[:, 0] if y.shape[1] == 1 else y, resume=resume)
+        model.fit(X, y, resume=resume)
     seconds = time.perf_counter() - began
     model.set_params(callbacks=None, verbose="auto")
     model.save(said["out"])

@@ -14,17 +14,19 @@ from typing import TYPE_CHECKING
 from sodgp.data.convert import require
 from sodgp.errors import InputError, SodgpError
 from sodgp.tables.dialect import Dialect, guess, opened
-from sodgp.tables.files import _PARQUET, _SEPARATORS, holds_python_numbers
+from sodgp.tables.files import _COPIES, _PARQUET, _SEPARATORS, holds_python_numbers
 
 if TYPE_CHECKING:
     import pandas as pd
     import pyarrow.parquet as pq
 
-__all__ = ["PIECE_ROWS", "Piece", "dialect_of", "is_large", "pieces"]
+__all__ = ["PIECE_ROWS", "Piece", "bytes_in_memory", "dialect_of", "is_large", "pieces"]
 
 PIECE_ROWS = 50_000
 """Rows of a piece: some seconds of prediction, and some ten megabytes."""
 
+# How many times as large unpacked text is.
+_PACKED = 4
 # Of text, packed or not, that is read whole.
 _WHOLE_BYTES = 2**24
 
@@ -67,6 +69,23 @@ def is_large(path: str | os.PathLike[str], rows: int = PIECE_ROWS) -> bool:
 
     with _explained(path):
         return bool(pq.read_metadata(path).num_rows > rows)
+
+
+def bytes_in_memory(path: str | os.PathLike[str]) -> int:
+    """About what reading a table at once takes, in bytes; 0 for a file that is missing or unknown."""
+    path = Path(path)
+    name = path.name.lower()
+    if not path.is_file() or not name.endswith((*_PARQUET, *_SEPARATORS)):
+        return 0
+    if not name.endswith(_PARQUET):
+        return _COPIES * path.stat().st_size * (_PACKED if name.endswith(".gz") else 1)
+    require(("pandas", "pyarrow"), f"Reading {path.name}")
+    import pyarrow.parquet as pq
+
+    with _explained(path):
+        found = pq.read_metadata(path)
+        groups = (found.row_group(number).total_byte_size for number in range(found.num_row_groups))
+        return _COPIES * max(sum(groups), 8 * found.num_rows * found.num_columns)
 
 
 def dialect_of(path: str | os.PathLike[str], **given: str | None) -> Dialect | None:
