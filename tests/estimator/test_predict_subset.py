@@ -10,7 +10,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from sodgp import DeepGPRegressor
 from sodgp.errors import NumericalError
-from sodgp.inference import sod_prediction
+from sodgp.inference import sod_kept
 
 RNG = np.random.default_rng(0)
 X = RNG.uniform(-1, 1, (40, 2))
@@ -42,13 +42,13 @@ def fitted(**options):
 @pytest.fixture
 def drawn(monkeypatch):
     """The models whose subsets were drawn, in turn."""
-    models, honest = [], sod_prediction.SubsetPredictor
+    models, honest = [], sod_kept.SubsetPredictor
 
     def noted(model, *others):
         models.append(model)
         return honest(model, *others)
 
-    monkeypatch.setattr(sod_prediction, "SubsetPredictor", noted)
+    monkeypatch.setattr(sod_kept, "SubsetPredictor", noted)
     return models
 
 
@@ -131,15 +131,15 @@ def test_nothing_is_kept_of_a_model_in_training():
     seen = []
 
     def look(state):
-        seen.append(state.model in sod_prediction._KEPT)
+        seen.append(state.model in sod_kept._KEPT)
 
     # A score on rows that are held out predicts with the model between two steps.
     model = fitted(callbacks=[look], validation_fraction=0.3, max_iter=30)
     assert len(seen) > 0
     assert not any(seen)
-    assert model.model_ not in sod_prediction._KEPT
+    assert model.model_ not in sod_kept._KEPT
     model.predict(NEW)
-    assert model.model_ in sod_prediction._KEPT
+    assert model.model_ in sod_kept._KEPT
 
 
 def test_a_finite_mean_needs_no_finite_variance():

@@ -9,7 +9,7 @@ from gpytorch.kernels import Kernel, ScaleKernel
 from helpers import predict_as_batch, predict_joint_as_batch
 from problems import INPUTS, case, fresh, randn
 
-from sodgp.inference import sod_prediction
+from sodgp.inference import sod_kept
 from sodgp.inference.contract import bound
 from sodgp.inference.sod import SoD
 from sodgp.inference.sod_prediction import MarginalPredictor, SubsetPredictor
@@ -58,13 +58,13 @@ def rows(this, seed=3, n_samples=T, X=NEW):
 @pytest.fixture
 def drawn(monkeypatch):
     """The models whose subsets were drawn, in turn."""
-    models, honest = [], sod_prediction.SubsetPredictor
+    models, honest = [], sod_kept.SubsetPredictor
 
     def noted(model, *others):
         models.append(model)
         return honest(model, *others)
 
-    monkeypatch.setattr(sod_prediction, "SubsetPredictor", noted)
+    monkeypatch.setattr(sod_kept, "SubsetPredictor", noted)
     return models
 
 
@@ -175,7 +175,7 @@ def test_of_a_model_in_training_nothing_is_kept(how, drawn):
     rows(this)
     rows(this)
     assert len(drawn) == 2
-    assert this.model not in sod_prediction._KEPT
+    assert this.model not in sod_kept._KEPT
 
 
 def test_with_fresh_numbers_nothing_is_kept(drawn):
@@ -198,19 +198,19 @@ def test_a_copy_begins_anew(drawn):
 def test_large_ones_are_not_kept_and_none_outlives_its_model(drawn, monkeypatch):
     this = made()
     rows(this)
-    kept = sod_prediction._KEPT[this.model]
+    kept = sod_kept._KEPT[this.model]
     size = sum(tensor.nbytes for tensor in (*kept.predictor.tensors, *kept.values))
     for limit, is_kept in ((size - 1, False), (size, True)):
-        monkeypatch.setattr(sod_prediction, "_KEPT_BYTES", limit)
-        sod_prediction._KEPT.clear()
+        monkeypatch.setattr(sod_kept, "_KEPT_BYTES", limit)
+        sod_kept._KEPT.clear()
         rows(this)
-        assert (this.model in sod_prediction._KEPT) is is_kept
+        assert (this.model in sod_kept._KEPT) is is_kept
     del kept
-    held = len(sod_prediction._KEPT)
+    held = len(sod_kept._KEPT)
     drawn.clear()
     this.model = None
     gc.collect()
-    assert len(sod_prediction._KEPT) < held
+    assert len(sod_kept._KEPT) < held
 
 
 def mixture(mean, covariance):

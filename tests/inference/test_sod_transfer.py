@@ -28,7 +28,7 @@ def moved(this, chosen):
             for layer, (mean, factor) in zip(other.model.layers, parameters, strict=True):
                 layer.q_mean.copy_(mean)
                 layer.q_factor.copy_(factor)
-        yield name, Case(this.method, this.architecture, other.model, TrainingSet(*new, X[:1], y[:1]))
+        yield name, Case(this.method, this.architecture, other.model, TrainingSet(*new[:2], X[:1], y[:1]))
 
 
 def predictions(this, X):

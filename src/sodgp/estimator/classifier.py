@@ -33,8 +33,9 @@ __all__ = ["DeepGPClassifier"]
 class DeepGPClassifier(CheckedAccuracy, DeepGPEstimator):
     """Deep Gaussian process classification; by default with subset-of-data variational inference.
 
-    Labels are text, whole numbers or booleans, of 2 to 100 classes. Inputs are standardised inside. Row and class
-    weights are not supported: `fit` refuses ``sample_weight``, and there is no argument ``class_weight``.
+    Labels are text, whole numbers or booleans, of 2 to 100 classes. Inputs are standardised inside. There is no
+    argument ``class_weight``: weights of classes are weights of their rows, ``fit(X, y,
+    sample_weight=compute_sample_weight("balanced", y))`` with `sklearn.utils.class_weight.compute_sample_weight`.
 
     Parameters
     ----------
@@ -140,7 +141,7 @@ n_features_in_, feature_names_in_, columns_
         """The labels, in ascending order."""
         return cast("NDArray[Any]", self.fitted_.columns.classes)
 
-    def fit(self, X: Any, y: Any = None, *, resume: bool = False, **unused: Any) -> Self:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, *, resume: bool = False, **unused: Any) -> Self:
         """Train the deep GP.
 
         Parameters
@@ -149,10 +150,13 @@ n_features_in_, feature_names_in_, columns_
             As in `sodgp.DeepGPRegressor.fit`.
         y : array, series or list of shape [N]
             Labels: text, whole numbers or booleans.
+        sample_weight : array of shape [N], optional
+            How many observations each row stands for, as in `sodgp.DeepGPRegressor.fit`. Probabilities are then those
+            of the weighted rows.
         resume : bool
             As in `sodgp.DeepGPRegressor.fit`.
         **unused
-            Nothing: ``sample_weight`` is refused with the reason.
+            Nothing: other arguments are refused with the reason.
 
         Returns
         -------
@@ -176,7 +180,7 @@ n_features_in_, feature_names_in_, columns_
             raise InputTypeError(_refusal(unused))
         from sodgp.estimator.many import fit_replicates
 
-        fit_replicates([self], [(X, y)], resume=resume)
+        fit_replicates([self], [(X, y, None, sample_weight)], resume=resume)
         return self
 
     def predict(self, X: Any) -> NDArray[Any]:
@@ -259,9 +263,8 @@ def _refusal(arguments: dict[str, Any]) -> str:
     """Why `fit` does not take these arguments."""
     name = next(iter(arguments))
     reasons = {
-        "sample_weight": "rows cannot be weighted, and weights are not ignored; repeat rows instead",
-        "class_weight": "classes cannot be weighted, and weights are not ignored; predict_proba has the probabilities"
-        " of the training distribution, to which costs can be applied",
+        "class_weight": "give sample_weight=sklearn.utils.class_weight.compute_sample_weight(class_weight, y), which"
+        " weights the rows of a class",
         "noise_variance": "labels have no known noise; it is for DeepGPRegressor",
     }
     return f"DeepGPClassifier.fit() takes no argument {name!r}: {reasons.get(name, 'it is unknown')}."

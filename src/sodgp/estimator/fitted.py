@@ -12,9 +12,10 @@ if TYPE_CHECKING:
     from sklearn.preprocessing import StandardScaler
     from torch import Tensor
 
-    from sodgp.inference.contract import Inference, Subset
+    from sodgp.inference.contract import Inference, Predictor, Subset
     from sodgp.inference.diagnostics import SamplerDiagnostics
     from sodgp.likelihoods.contract import LikelihoodOptions
+    from sodgp.linalg.draws import Draws
     from sodgp.model.deep_gp import DeepGP
     from sodgp.predictive.contract import Units
     from sodgp.predictive.power import PowerTransform
@@ -40,7 +41,7 @@ class Columns:
     classes : ndarray of shape [K], optional
         Labels in ascending order, where y was one of K classes.
     class_rows : ndarray of shape [K], optional
-        Rows of every class.
+        Rows of every class, or the sums of their weights.
     encoder : TableEncoder, optional
         Where X is a table: what turns it into the model's inputs.
     """
@@ -51,7 +52,7 @@ class Columns:
     inputs: NDArray[np.object_] | None = None
     targets: NDArray[np.object_] | None = None
     classes: NDArray[Any] | None = None
-    class_rows: NDArray[np.int64] | None = None
+    class_rows: NDArray[np.int64] | NDArray[np.float64] | None = None
     encoder: TableEncoder | None = None
 
 
@@ -68,10 +69,14 @@ class Fitted:
     X_s, y_s : Tensor of shape [1, M, D] and [1, M, P], or [1, N, D] and [1, N, P]
         The rows that predictions are conditioned on, in scaled units: the subset, and where all labels are in q_hat
         the other rows behind it; empty where the method has none.
+    weight_s : Tensor of shape [1, M, 1] or [1, N, 1], optional
+        How many observations each of these rows stands for.
     x_scaler, y_scaler, x_seen, y_seen : StandardScaler
         Of the model's units, and of the rows of this fit: others after a warm start.
     predict_seed : int
         Of the random numbers of predictions.
+    n_held_out, n_left_out : int
+        Rows that training did not see: those of `validation_indices`, and those of weight zero.
     seed : int or None
         The integer random_state of a member.
     subset_indices, validation_indices : ndarray of shape [M] and [V], optional
@@ -94,9 +99,11 @@ class Fitted:
     predict_seed: int
     history: History
     seed: int | None = None
+    weight_s: Tensor | None = None
     subset_indices: NDArray[np.int64] | None = None
     validation_indices: NDArray[np.int64] | None = None
     n_held_out: int = 0
+    n_left_out: int = 0
     diagnostics: SamplerDiagnostics | None = None
     restart_bounds: list[float] | None = None
     subset_size_reason: str | None = None
@@ -141,11 +148,19 @@ class Fitted:
         """Inputs and labels of the subset; without rows where the method has none."""
         from sodgp.inference.contract import Subset  # with PyTorch
 
-        return Subset(self.X_s[0, : self.subset_size], self.y_s[0, : self.subset_size])
+        parts = (self.X_s, self.y_s, self.weight_s)
+        return Subset(*(None if t is None else t[0, : self.subset_size] for t in parts))  # type: ignore[arg-type]
 
-    def given_on_device(self) -> tuple[Tensor, Tensor]:
-        """Inputs and labels of the rows that predictions are conditioned on, where the model is."""
-        return self.X_s.to(self.model.device), self.y_s.to(self.model.device)
+    def given_on_device(self) -> tuple[Tensor, Tensor, Tensor | None]:
+        """Inputs, labels and weights of the rows that predictions are conditioned on, where the model is."""
+        device = self.model.device
+        weight = None if self.weight_s is None else self.weight_s.to(device)
+        return self.X_s.to(device), self.y_s.to(device), weight
+
+    def predictor(self, draws: Draws) -> Predictor:
+        """Predictions of f, given these rows."""
+        X_s, y_s, weight = self.given_on_device()
+        return self.method.predictor(self.model, X_s, y_s, draws, weight)
 
     def outlier_probability(self, given: float | None) -> float:
         """That an observation is unlike those that were seen, where a user gives this option."""

@@ -54,7 +54,7 @@ def fit_replicates(
     ----------
     estimators : sequence of DeepGPRegressor or DeepGPClassifier
         Equal in all options but `random_state` and, where the subset stays, `subset`.
-    data : sequence of (X, y) or (X, y, noise_variance)
+    data : sequence of (X, y), (X, y, noise_variance) or (X, y, noise_variance, sample_weight)
         Arguments of `fit`, for each estimator, with equal numbers of rows and columns.
     capture : bool
         Record the step as a CUDA graph on a CUDA device.
@@ -82,11 +82,11 @@ def fit_replicates(
     >>> len(fit_replicates(models, [(X, np.sin(X[:, 0])), (X, np.cos(X[:, 0]))]))
     2
     """
-    knows_noise = [len(values) > 2 and values[2] is not None for values in data]
+    given = [tuple(value is not None for value in (*values, None, None)[2:4]) for values in data]
     sources = [isinstance(values[0], Source) for values in data]
     with ranks_here() as ranks, ExitStack() as stack:
         with ranks.in_step():
-            configs = _configurations(estimators, knows_noise, sources, resume=resume)
+            configs = _configurations(estimators, given, sources, resume=resume)
         checkpoint = configs[0].checkpoint
         if checkpoint is not None:
             ranks.first(lambda: stack.enter_context(sole_fit_in(checkpoint.path)))
@@ -181,16 +181,21 @@ def _checked(
 
 
 def _configurations(
-    estimators: Sequence[DeepGPEstimator], knows_noise: Sequence[bool], sources: Sequence[bool], *, resume: bool
+    estimators: Sequence[DeepGPEstimator], given: Sequence[tuple[bool, ...]], sources: Sequence[bool], *, resume: bool
 ) -> list[Configuration]:
-    """The checked options of every estimator, once they are known to be equal where they must be."""
-    if not estimators or len(estimators) != len(knows_noise):
-        raise ConfigurationError(f"{len(estimators)} estimators need as many data sets, not {len(knows_noise)}.")
+    """The checked options of every estimator, once they are known to be equal where they must be.
+
+    `given` says for each whether there are noise variances and weights.
+    """
+    if not estimators or len(estimators) != len(given):
+        raise ConfigurationError(f"{len(estimators)} estimators need as many data sets, not {len(given)}.")
     if len({id(estimator) for estimator in estimators}) < len(estimators):
         raise ConfigurationError("no estimator may be given twice; use sklearn.base.clone.")
     configs = [
-        Configuration.from_estimator(estimator, knows_noise=known, from_source=streams, resume=resume)
-        for estimator, known, streams in zip(estimators, knows_noise, sources, strict=True)
+        Configuration.from_estimator(
+            estimator, knows_noise=knows_noise, has_weights=has_weights, from_source=streams, resume=resume
+        )
+        for estimator, (knows_noise, has_weights), streams in zip(estimators, given, sources, strict=True)
     ]
     if len(estimators) == 1:
         return configs

@@ -192,7 +192,7 @@ def hidden_rows(fitted: Fitted, X: FloatArray, options: PredictionOptions, layer
         SharedDraws(fitted.predict_seed, options.n_samples, dtype=rows.dtype, device=rows.device) for _ in range(2)
     )
     with torch.no_grad(), cpu_threads(options.n_threads):
-        predictor = fitted.method.predictor(fitted.model, *fitted.given_on_device(), own)
+        predictor = fitted.predictor(own)
         values: FloatArray = predictor.hidden(rows.unsqueeze(0), draws, layer).double().cpu().numpy()
     return np.broadcast_to(values, (options.n_samples, *values.shape[1:]))
 
@@ -235,12 +235,12 @@ def _distributions(
     at_once = samples_at_once(fitted, count)
     is_whole = at_once == count
     chunk = chunk_rows(fitted.method, model, count, rows.device) if is_whole else rows_of_a_block(fitted, count)
-    X_s, y_s = fitted.given_on_device()
+    X_s, *_ = fitted.given_on_device()
 
     @cache
     def predictor() -> Predictor | PredictorInParts:
         draws = SharedDraws(fitted.predict_seed, count, dtype=rows.dtype, device=rows.device)
-        return fitted.method.predictor(model, X_s, y_s, draws) if is_whole else PredictorInParts(fitted, at_once, draws)
+        return fitted.predictor(draws) if is_whole else PredictorInParts(fitted, at_once, draws)
 
     def work(chosen: slice) -> Predictive:
         X_p = rows[chosen].unsqueeze(0)
@@ -290,12 +290,12 @@ def _joint(
         f"{count} joint samples over {len(rows)} rows",
         "Ask for fewer samples or rows at once.",
     )
-    X_s, y_s = fitted.given_on_device()
+    X_s, *_ = fitted.given_on_device()
     generator = torch.Generator(rows.device).manual_seed(seed)
 
     def predictor(generator: torch.Generator, size: int) -> tuple[Predictor, FreshDraws]:
         draws = FreshDraws(generator, size, dtype=rows.dtype, device=rows.device)
-        return method.predictor(model, X_s, y_s, draws), draws
+        return fitted.predictor(draws), draws
 
     def work(chosen: slice) -> tuple[Tensor, Tensor]:
         size = chosen.stop - chosen.start

@@ -18,6 +18,7 @@ from sodgp.estimator.columns import ColumnsOption, encoder_for
 from sodgp.estimator.fitted import Columns, Fitted
 from sodgp.estimator.lost_signal import warn_of_lost_signal
 from sodgp.estimator.options.configuration import Configuration
+from sodgp.estimator.row_weights import with_weights
 from sodgp.estimator.targets import described_classes, encoded, labels_and_codes
 from sodgp.estimator.units import ScaledRows, Scalers, scaled_rows
 from sodgp.inference.contract import Inference
@@ -25,6 +26,7 @@ from sodgp.likelihoods.contract import LikelihoodOptions
 from sodgp.likelihoods.dirichlet import Dirichlet
 from sodgp.likelihoods.known_noise import KnownNoise
 from sodgp.model.architecture import Architecture, linear_weights, zero_weights
+from sodgp.selectors.base import selected
 from sodgp.system.validation import FloatArray, check_fit_data, check_noise_variance
 from sodgp.training.checkpoint.journal import Plan
 from sodgp.training.distributed.contract import ALONE, Ranks
@@ -36,12 +38,15 @@ __all__ = ["Data", "Prepared", "checked_data", "prepare", "target_names_in"]
 
 
 class Data(NamedTuple):
-    """What `fit` was given, checked."""
+    """What `fit` was given, checked; `weight` [N] and `rows` are those of `sodgp.estimator.row_weights.Given`."""
 
     X: FloatArray
     y: FloatArray
     columns: Columns
     noise_variance: FloatArray | None = None
+    weight: FloatArray | None = None
+    rows: NDArray[np.int64] | None = None
+    n_left_out: int = 0
 
     def scaled(
         self,
@@ -55,7 +60,11 @@ class Data(NamedTuple):
         """All rows in the units of training, as this likelihood takes them."""
         n_classes = 0 if self.columns.classes is None else len(self.columns.classes)
         targets = encoded(likelihood, self.y, self.noise_variance, n_classes)
-        return scaled_rows(config, self.X, targets, previous, seed=seed, predict_seed=predict_seed)
+        found = scaled_rows(config, self.X, targets, previous, self.weight, seed=seed, predict_seed=predict_seed)
+        if self.rows is None:
+            return found
+        left_out = self.n_left_out
+        return replace(found, numbers=self.rows[found.numbers], held_out=self.rows[found.held_out], n_left_out=left_out)
 
 
 class GivenData(Protocol):
@@ -96,6 +105,7 @@ class Prepared:
     held_out: NDArray[np.int64]
     seed: int | None
     subset_size_reason: str | None
+    n_left_out: int = 0
 
     def fitted(self, result: FitResult) -> Fitted:
         """The state of an estimator after training."""
@@ -107,6 +117,7 @@ class Prepared:
             columns=self.columns,
             X_s=given.X.unsqueeze(0),
             y_s=given.y.unsqueeze(0),
+            weight_s=None if given.weight is None else given.weight.unsqueeze(0),
             **self.scalers._asdict(),
             predict_seed=self.predict_seed,
             history=result.history,
@@ -114,6 +125,7 @@ class Prepared:
             subset_indices=self.rows[chosen.numpy()] if self.method.uses_subset and chosen is not None else None,
             validation_indices=self.held_out if len(self.held_out) else None,
             n_held_out=len(self.held_out),
+            n_left_out=self.n_left_out,
             diagnostics=result.diagnostics,
             subset_size_reason=self.subset_size_reason,
         )
@@ -124,6 +136,7 @@ def checked_data(
     X: Any,
     y: Any,
     noise_variance: Any = None,
+    sample_weight: Any = None,
     *,
     as_classes: bool = False,
     columns: ColumnsOption = "auto",
@@ -131,9 +144,12 @@ def checked_data(
 ) -> Data:
     """X [N, D] and y [N, P] as numbers, with the names of their columns; `name` of the estimator is for messages.
 
+    Rows of weight zero are left out.
+
     With `as_classes` y [N, 1] has the places of the labels in ``columns.classes``. `columns` is the estimator's option;
     a fit that continues a `previous` one encodes a table in the same way.
     """
+    X, y, noise_variance, weight, rows, n_left_out = with_weights(X, y, noise_variance, sample_weight)
     encoder = encoder_for(columns, X, previous)
     if encoder is not None:
         X = encoder.transform(X)
@@ -151,14 +167,14 @@ def checked_data(
         inputs=getattr(names, "feature_names_in_", None) if encoder is None else encoder.feature_names_in_,
         targets=target_names_in(y),
         classes=classes,
-        class_rows=None if classes is None else np.bincount(y_codes, minlength=len(classes)),
+        class_rows=None if classes is None else np.bincount(y_codes, weight, minlength=len(classes)),
         encoder=encoder,
     )
     warn_of_lost_signal(X, X_raw, found.inputs if encoder is None else encoder.get_feature_names_out(), "X")
     if not as_classes:
         warn_of_lost_signal(y, y_columns, found.targets, "y")
     known = None if noise_variance is None else check_noise_variance(noise_variance, y_columns.shape)
-    return Data(X_raw, y_columns, found, known)
+    return Data(X_raw, y_columns, found, known, weight, rows, n_left_out)
 
 
 def prepare(
@@ -210,9 +226,10 @@ def prepare(
     chosen = torch.empty(0, dtype=torch.int64)
     if method.uses_subset:
         generator = torch.Generator().manual_seed(subset_seed)
-        chosen = config.selector.select(*scaled.seen_by(config.selector, size), size, None, generator)
-    weights = (linear_weights if config.hidden_mean == "linear" else zero_weights)(X, widths)
-    n_inputs, n_outputs, target_mean = X.shape[1], y.shape[1], y.mean(0)
+        chosen = selected(config.selector, *scaled.seen_by(config.selector, size), size, generator, scaled.weight)
+    is_linear = config.hidden_mean == "linear"
+    weights = linear_weights(scaled.directions, widths) if is_linear else zero_weights(X, widths)
+    n_inputs, n_outputs, target_mean = X.shape[1], y.shape[1], scaled.mean_target
     training_set = scaled.split(chosen, config.dtype)
     if scaled.noise is not None:
         mean, relative = (values.to(config.dtype) for values in scaled.noise)
@@ -257,6 +274,7 @@ def prepare(
         predict_seed=predict_seed,
         rows=scaled.numbers,
         held_out=scaled.held_out,
+        n_left_out=scaled.n_left_out,
         seed=seed,
         subset_size_reason=None if automatic is None else automatic.reason,
     )

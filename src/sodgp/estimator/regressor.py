@@ -143,7 +143,9 @@ class DeepGPRegressor(MultiOutputMixin, CheckedScore, DeepGPEstimator):
 
     takes: ClassVar[tuple[str, ...]] = ("numbers", "counts")
 
-    def fit(self, X: Any, y: Any = None, *, noise_variance: Any = None, resume: bool = False) -> Self:
+    def fit(
+        self, X: Any, y: Any = None, sample_weight: Any = None, *, noise_variance: Any = None, resume: bool = False
+    ) -> Self:
         """Train the deep GP.
 
         Parameters
@@ -151,6 +153,10 @@ class DeepGPRegressor(MultiOutputMixin, CheckedScore, DeepGPEstimator):
         X : array, data frame or tensor of shape [N, D], or a source of rows
             A source, of `sodgp.data.open_rows`, has rows that need not fit into memory, and its own targets.
         y : array, data frame or tensor of shape [N] or [N, P]
+        sample_weight : array of shape [N], optional
+            How many observations each row stands for, as given: a weight of 2 is a row that was observed twice *with
+            the same y*, so that large weights make the noise look small. Weights that say how important rows are
+            should have the mean one. Zero leaves a row out. Not for `MeanField`; see ``docs/scikit-learn.md``.
         noise_variance : float, or array of shape [N] or [N, P], optional
             For `SoD` and the Gaussian likelihood: known noise variances of the observations, in squared units of y, in
             place of the trained noise. Predictions of y at new rows have their mean.
@@ -184,7 +190,7 @@ class DeepGPRegressor(MultiOutputMixin, CheckedScore, DeepGPEstimator):
         """
         from sodgp.estimator.many import fit_replicates
 
-        fit_replicates([self], [(X, y, noise_variance)], resume=resume)
+        fit_replicates([self], [(X, y, noise_variance, sample_weight)], resume=resume)
         return self
 
     def predict(self, X: Any, return_std: bool = False, return_cov: bool = False) -> Any:

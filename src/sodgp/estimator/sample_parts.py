@@ -79,12 +79,11 @@ class PredictorInParts:
         self, work: Callable[[Predictor, Tensor, PartOfDraws], tuple[Tensor, ...]], X: Tensor, draws: SharedDraws
     ) -> tuple[Tensor, ...]:
         fitted, count = self._fitted, draws.n_samples
-        X_s, y_s = fitted.given_on_device()
         found: list[list[Tensor]] = []
         part = None
         for first in range(0, count, self._at_once):
             last = min(first + self._at_once, count)
-            predictor = fitted.method.predictor(fitted.model, X_s, y_s, self._part(count, first, last))
+            predictor = fitted.predictor(self._part(count, first, last))
             chunks = []
             for some in X.split(chunk_rows(fitted.method, fitted.model, last - first, X.device), -2):
                 part = self._part(count, first, last)

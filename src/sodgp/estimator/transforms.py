@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize_scalar
+from scipy.special import boxcox
 from scipy.stats import boxcox_llf
 
 from sodgp.errors import ConfigurationError, InputError
@@ -16,9 +17,15 @@ __all__ = ["check_positive_targets", "transform_for"]
 
 
 def transform_for(
-    name: str, y: FloatArray, rows: NDArray[np.int64], previous: Fitted | None = None
+    name: str,
+    y: FloatArray,
+    rows: NDArray[np.int64],
+    previous: Fitted | None = None,
+    weight: FloatArray | None = None,
 ) -> PowerTransform | None:
     """The transform of that name for targets y [N, P], of which `rows` train; None where they stay as they are.
+
+    Rows count as often as their `weight` [N] says.
 
     The power of Box and Cox is that of the largest likelihood of the targets of an output, from 0 to 2, where the
     transformed ones are taken as Gaussian. A fit that continues a `previous` one has its transform.
@@ -46,9 +53,9 @@ def transform_for(
     check_positive_targets(name, y)
     if previous is not None:
         return previous.transform
-    y = y[rows]
-    centre = np.exp(np.log(y).mean(0))
-    power = np.zeros(y.shape[1]) if name == "log" else np.array([_power(values) for values in (y / centre).T])
+    y, w = y[rows], None if weight is None else weight[rows]
+    centre = np.exp(np.log(y).mean(0) if w is None else np.average(np.log(y), 0, w))
+    power = np.zeros(y.shape[1]) if name == "log" else np.array([_power(values, w) for values in (y / centre).T])
     return PowerTransform(name, power, centre)
 
 
@@ -66,13 +73,21 @@ def check_positive_targets(name: str, y: FloatArray) -> None:
         )
 
 
-def _power(y: FloatArray) -> float:
+def _power(y: FloatArray, weight: FloatArray | None) -> float:
     """The power of the largest profile likelihood of y [N], whose geometric mean is 1."""
     if np.ptp(y) == 0.0:
         return 1.0
+    w = np.ones(1) if weight is None else weight / weight.sum()
+
+    def weighted(power: float, y: FloatArray) -> float:
+        """As `boxcox_llf`, for an observation of mean weight: the logs of y have the mean zero."""
+        values = boxcox(y, power)
+        return -0.5 * float(np.log(w @ (values - w @ values) ** 2))
+
+    likelihood = boxcox_llf if weight is None else weighted
     with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
         found = minimize_scalar(
-            lambda power: -float(np.nan_to_num(boxcox_llf(power, y), nan=-np.inf)),
+            lambda power: -float(np.nan_to_num(likelihood(power, y), nan=-np.inf)),
             bounds=(0.0, MAX_POWER),
             method="bounded",
             options={"xatol": 1e-4},

@@ -58,6 +58,10 @@ class ScaledRows:
         The latter.
     noise : (mean [P], relative [N, P]) or None
         Known noise variances: their mean, and that mean over each of them.
+    weight : Tensor of shape [N, 1] or None
+        How many observations each row stands for.
+    n_left_out : int
+        Rows of weight zero, which are not among these.
     """
 
     X: Tensor
@@ -67,6 +71,18 @@ class ScaledRows:
     held_out: NDArray[np.int64]
     held: HeldOut | None = None
     noise: tuple[Tensor, Tensor] | None = None
+    weight: Tensor | None = None
+    n_left_out: int = 0
+
+    @property
+    def mean_target(self) -> Tensor:
+        """Mean of y, [P]."""
+        return _mean(self.y, self.weight)
+
+    @property
+    def directions(self) -> Tensor:
+        """Rows whose principal directions are those of the weighted rows: the mean of X is zero."""
+        return self.X if self.weight is None else self.X * self.weight.sqrt()
 
     def seen_by(self, selector: Selector | None, size: int) -> tuple[Tensor, Tensor]:
         """X and y as a selector, or ``subset_size="auto"``, sees them."""
@@ -82,18 +98,27 @@ class ScaledRows:
         y_s, y_r = split_rows(self.y, chosen, rest)
         precision = None if self.noise is None else self.noise[1].to(dtype)[rest]
         X_s, y_s, X_r, y_r = (t.to(dtype) for t in (X_s, y_s, X_r, y_r))
-        return TrainingSet(X_s, y_s, X_r, y_r, precision)
+        weights = [None if self.weight is None else self.weight[part].to(dtype) for part in (chosen, rest)]
+        return TrainingSet(X_s, y_s, X_r, y_r, precision, *weights)
 
 
 def scaled_rows(
-    config: Configuration, X: FloatArray, targets: Encoded, previous: Fitted | None, *, seed: int, predict_seed: int
+    config: Configuration,
+    X: FloatArray,
+    targets: Encoded,
+    previous: Fitted | None,
+    weight: FloatArray | None = None,
+    *,
+    seed: int,
+    predict_seed: int,
 ) -> ScaledRows:
     """Arrays in the units of training; `seed` decides which rows are held out."""
     numbers, held_out = held_out_rows(config.validation_fraction, len(X), seed)
     is_copy = len(held_out) > 0
     X_kept, y_kept = (X[numbers], targets.y[numbers]) if is_copy else (X, targets.y)
-    transform = transform_for(config.target_transform, targets.y, numbers, previous)
-    scalers = scalers_for(X_kept, y_kept, previous, is_scaled=targets.is_scaled, transform=transform)
+    w = None if weight is None else weight[numbers]
+    transform = transform_for(config.target_transform, targets.y, numbers, previous, weight)
+    scalers = scalers_for(X_kept, y_kept, previous, is_scaled=targets.is_scaled, transform=transform, weight=w)
     y_all = targets.y
     if transform is not None:
         y_kept, y_all = transform.forward(y_kept), transform.forward(y_all)
@@ -104,15 +129,18 @@ def scaled_rows(
     del X_kept, y_kept
     noise, held = None, None
     if targets.noise_variance is not None:
-        noise = _known_noise(targets.noise_variance, scalers.y_scaler)
+        noise = _known_noise(targets.noise_variance, scalers.y_scaler, weight)
     if is_copy:
         pairs = (scalers.x_scaler, X), (scalers.y_scaler, y_all)
         X_h, y_h = (torch.as_tensor(s.transform(v[held_out]), dtype=config.dtype) for s, v in pairs)
         log_scale = scalers.log_scale
+        held_w = None if weight is None else weight[held_out]
         if transform is not None:
-            log_scale -= float(transform.log_slope(targets.y[held_out]).sum(1).mean())
-        held = HeldOut(X_h, y_h, log_scale, seed=predict_seed, n_samples=config.n_predict_samples)
-    return ScaledRows(X_t, y_t, scalers, numbers, held_out, held, noise)
+            log_scale -= float(np.average(transform.log_slope(targets.y[held_out]).sum(1), weights=held_w))
+        w_h = None if held_w is None else torch.as_tensor(held_w, dtype=config.dtype)[:, None]
+        held = HeldOut(X_h, y_h, log_scale, predict_seed, config.n_predict_samples, w_h)
+    column = None if w is None else torch.as_tensor(w)[:, None]
+    return ScaledRows(X_t, y_t, scalers, numbers, held_out, held, noise, column)
 
 
 def split_rows(values: Tensor, chosen: Tensor, rest: Tensor) -> tuple[Tensor, Tensor]:
@@ -138,15 +166,16 @@ def scalers_for(
     is_scaled: bool,
     standard: Callable[[FloatArray], StandardScaler] | None = None,
     transform: PowerTransform | None = None,
+    weight: FloatArray | None = None,
 ) -> Scalers:
     """The units of training: those of these rows, or of the fit that is continued; y as it is unless `is_scaled`.
 
     `standard` fits a scaling to zero mean and unit variance; by default scikit-learn's. With a `transform` the model's
     units are those of the transformed y.
     """
-    x_seen, y_seen = scaler_of(X, "X", standard), scaler_of(y, "y", standard)
+    x_seen, y_seen = scaler_of(X, "X", standard, weight), scaler_of(y, "y", standard, weight)
     if previous is None:
-        y_units = y_seen if transform is None else scaler_of(transform.forward(y), "y", standard)
+        y_units = y_seen if transform is None else scaler_of(transform.forward(y), "y", standard, weight)
         return Scalers(x_seen, y_units if is_scaled else _unscaled(y_units), x_seen, y_seen, transform)
     x_scaler, y_scaler = (with_rows(s, len(X)) for s in (previous.x_scaler, previous.y_scaler))
     return Scalers(x_scaler, y_scaler, x_seen, y_seen, transform)
@@ -159,19 +188,31 @@ def _unscaled(scaler: StandardScaler) -> StandardScaler:
     return scaler
 
 
-def _known_noise(variance: FloatArray, y_scaler: StandardScaler) -> tuple[Tensor, Tensor]:
+def _mean(values: Tensor, weight: Tensor | None) -> Tensor:
+    """Means of columns [N, P] over rows with weights [N, 1]."""
+    return values.mean(0) if weight is None else (weight * values).sum(0) / weight.sum()
+
+
+def _known_noise(variance: FloatArray, y_scaler: StandardScaler, weight: FloatArray | None) -> tuple[Tensor, Tensor]:
     """Known noise variances [N, P] in scaled units: their mean [P], and that mean over each of them [N, P]."""
     values = torch.as_tensor(variance / y_scaler.scale_**2).clamp_min(NOISE_FLOOR)
-    return values.mean(0), values.mean(0) / values
+    mean = _mean(values, None if weight is None else torch.as_tensor(weight)[:, None])
+    return mean, mean / values
 
 
 def scaler_of(
-    values: FloatArray, name: str, standard: Callable[[FloatArray], StandardScaler] | None = None
+    values: FloatArray,
+    name: str,
+    standard: Callable[[FloatArray], StandardScaler] | None = None,
+    weight: FloatArray | None = None,
 ) -> StandardScaler:
-    """To zero mean and unit variance; constant columns become zero."""
+    """To zero mean and unit variance, over rows that count by their weights; constant columns become zero."""
     with np.errstate(over="ignore", invalid="ignore"):
-        scaler = (standard or StandardScaler().fit)(values)
-        _refit_apart(scaler, values)
+        if weight is None:
+            scaler = (standard or StandardScaler().fit)(values)
+        else:
+            scaler = with_rows(StandardScaler().fit(values, sample_weight=weight), len(values))
+        _refit_apart(scaler, values, weight)
     if not np.isfinite(scaler.var_).all():
         over = np.flatnonzero(~np.isfinite(scaler.var_))
         largest = np.abs(values[:, over]).max()
@@ -187,13 +228,13 @@ def scaler_of(
     return scaler
 
 
-def _refit_apart(scaler: StandardScaler, values: FloatArray) -> None:
+def _refit_apart(scaler: StandardScaler, values: FloatArray, weight: FloatArray | None) -> None:
     """Without their offset, scale columns whose spread is so small that scikit-learn takes them for constant."""
     columns = np.flatnonzero((scaler.scale_ == 1.0) & (np.ptp(values, axis=0) > 0.0))
     if not len(columns):
         return
     offset = values[0, columns]
-    apart = StandardScaler().fit(values[:, columns] - offset)
+    apart = StandardScaler().fit(values[:, columns] - offset, sample_weight=weight)
     scaler.mean_[columns], scaler.var_[columns] = apart.mean_ + offset, apart.var_
     scaler.scale_[columns] = apart.scale_
 

@@ -1,4 +1,4 @@
-"""The contract of an inference method: the data it trains on, its predictor, and the method itself."""
+"""The contract of an inference method: its predictor, and the method itself."""
 
 from __future__ import annotations
 
@@ -194,13 +194,20 @@ class Inference(Protocol):
         """Whether the method can train with this likelihood; by default only if the noise is the same for all rows."""
         return likelihood.is_plain
 
+    def objection_to_weights(self) -> str | None:
+        """Why rows cannot count by weights (`TrainingSet.weight_s`); None where they can. By default they cannot."""
+        return (
+            f"inference={self.name!r} counts every row once and takes no sample_weight. Repeat rows, or use"
+            " inference='sod', 'dsvi' or 'sghmc'."
+        )
+
     def caution(self, hidden_widths: Sequence[int]) -> str | None:
         """A warning for users who train hidden layers of these widths; None for no warning."""
         return None
 
     def given(self, data: TrainingSet) -> Subset:
         """The rows on whose labels predictions are conditioned, the subset first; by default no others."""
-        return Subset(data.X_s, data.y_s)
+        return data.subset
 
     def rows_given(self, size: int, n_rows: int) -> int:
         """How many rows `given` has, for a subset of that size in so many training rows."""
@@ -248,9 +255,14 @@ class Inference(Protocol):
         """
 
     def predictor(
-        self, model: DeepGP, X_s: Float[Tensor, "*batch 1 M D"], y_s: Float[Tensor, "*batch 1 M P"], draws: Draws
+        self,
+        model: DeepGP,
+        X_s: Float[Tensor, "*batch 1 M D"],
+        y_s: Float[Tensor, "*batch 1 M P"],
+        draws: Draws,
+        weight_s: Float[Tensor, "*batch 1 M 1"] | None = None,
     ) -> Predictor:
-        """Predictions of f given the subset, for which `draws` has the random numbers."""
+        """Predictions of f given the subset and its weights, for which `draws` has the random numbers."""
 
     def sums_over_rows(self) -> tuple[str, ...]:
         """Names of the terms that are sums over the rows of the batch, which many processes can divide among them.

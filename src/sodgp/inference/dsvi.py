@@ -34,8 +34,9 @@ class DSVI(InducingMethod):
 
     With B of all N rows, and expectations over f^1 .. f^(L-1) by T samples::
 
-        L =  N/B  sum_{n in B} E[log p(y_n | f_n^L)]  -  sum_l KL(q(U^l) || p(U^l))
+        L =  N/B  sum_{n in B} w_n E[log p(y_n | f_n^L)]  -  sum_l KL(q(U^l) || p(U^l))
 
+    w_n is how many observations row n stands for, one without weights.
     Every layer is whitened and has its own inducing inputs. Each row is drawn from its own marginal, which is exact
     because the bound is a sum over rows. The layer noise is part of the kernel (Appendix A).
 
@@ -82,6 +83,7 @@ class DSVI(InducingMethod):
         points, kls = model.propagate(Points(batch.X_s, batch.X_b), draws, "marginal")
         last = cast(InducingLayer, model.last)
         _, p_b = model.likelihood.at(batch.X_s, batch.X_b, draws)
+        p_b = p_b.weighted(batch.weight_b)
         f = InducingMarginals(last, points.rest)
         density = p_b.log_mixture_density if self.objective == "predictive" else p_b.expected_log_density
         terms = {"rest": batch.scale * density(batch.y_b, f)}

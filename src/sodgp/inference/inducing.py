@@ -85,8 +85,17 @@ class InducingMethod(Parameters, Inference):
         """Every likelihood that has no parameters for the rows of a subset."""
         return not likelihood.uses_subset
 
+    def objection_to_weights(self) -> str | None:
+        """None: the data term is a sum over rows."""
+        return None
+
     def predictor(
-        self, model: DeepGP, X_s: Float[Tensor, "*batch 1 M D"], y_s: Float[Tensor, "*batch 1 M P"], draws: Draws
+        self,
+        model: DeepGP,
+        X_s: Float[Tensor, "*batch 1 M D"],
+        y_s: Float[Tensor, "*batch 1 M P"],
+        draws: Draws,
+        weight_s: Float[Tensor, "*batch 1 M 1"] | None = None,
     ) -> Predictor:
         """One Gaussian for each sample of the hidden layers; nothing is prepared."""
         return InducingPredictor(model, X_s)
@@ -151,7 +160,8 @@ def linear_path(architecture: Architecture, data: TrainingSet | None) -> list[Fl
     weights = [W.to(architecture.dtype) for W in architecture.mean_weights]
     if data is None or not weights or any(bool(W.any()) for W in weights):
         return weights
-    inputs = data.X_r.reshape(-1, *data.X_r.shape[-2:]).double().cpu()
+    X_r = data.X_r if data.weight_r is None else data.X_r * data.weight_r.sqrt()
+    inputs = X_r.reshape(-1, *data.X_r.shape[-2:]).double().cpu()
     paths = zip(*(linear_weights(X, architecture.widths[:-1]) for X in inputs), strict=True)
     return [torch.stack(maps).reshape(*architecture.replicates, *maps[0].shape).to(weights[0]) for maps in paths]
 
@@ -164,13 +174,17 @@ def inducing_start(
     if data is None:
         return torch.zeros(*architecture.replicates, size, dims, dtype=architecture.dtype)
     starts = []
-    for X in data.X_r.reshape(-1, *data.X_r.shape[-2:]).double().cpu():
+    X_all = data.X_r.reshape(-1, *data.X_r.shape[-2:]).double().cpu()
+    weights = None if data.weight_r is None else data.weight_r.reshape(len(X_all), -1).double().cpu()
+    for index, X in enumerate(X_all):
         means = KMeans()
         # Many rows are not sorted: centres need to know only whether there are enough values.
         is_large = len(X) > means.minibatch_above and len(distinct_rows(X[: means.minibatch_above])) > size
         rows = X if is_large else X[distinct_rows(X)]
         if len(rows) > size:
-            starts.append(means.centres(rows, size, generator))
+            # Repeated rows count once where they are sorted, and so do their weights.
+            weight = weights[index] if is_large and weights is not None else None
+            starts.append(means.centres(rows, size, generator, weight))
         else:
             # Repeated rows are moved a little: equal inducing inputs would make K singular.
             noise = 1e-3 * torch.randn(size, dims, generator=generator, dtype=torch.float64)

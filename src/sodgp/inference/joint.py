@@ -25,7 +25,7 @@ class JointDistribution:
         Without replicates.
     method : Inference
         The method that trained the model.
-    X_s, y_s : Tensor of shape [1, M, D] and [1, M, P]
+    X_s, y_s, weight_s : Tensor of shape [1, M, D], [1, M, P] and [1, M, 1]
         The subset; empty where the method has none.
     n_samples : int
         Components T of the mixture.
@@ -39,13 +39,14 @@ class JointDistribution:
         method: Inference,
         X_s: Float[Tensor, "1 M D"],
         y_s: Float[Tensor, "1 M P"],
+        weight_s: Float[Tensor, "1 M 1"] | None = None,
         *,
         n_samples: int,
         seed: int,
     ) -> None:
         self.n_samples, self.seed = n_samples, seed
         self._model, self._X_s = model, X_s
-        self._predictor = method.predictor(model, X_s, y_s, self._draws(X_s, seed))
+        self._predictor = method.predictor(model, X_s, y_s, self._draws(X_s, seed), weight_s)
 
     def __call__(
         self, X: Float[Tensor, "*batch N D"]

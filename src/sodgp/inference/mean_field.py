@@ -126,6 +126,13 @@ class MeanField(InducingMethod):
         )
         return DeepGP([*layers, last], architecture.build_likelihood(), replicates=replicates)
 
+    def objection_to_weights(self) -> str | None:
+        """Every row has a q(Z) of its own, and the psi statistics are sums over all of them."""
+        return (
+            "inference='mean_field' has a q(Z) for every row, counts each once and takes no sample_weight. Repeat rows,"
+            " or use inference='sod', 'dsvi' or 'sghmc'."
+        )
+
     def supports(self, likelihood: LikelihoodOptions) -> bool:
         """Only Gaussian noise of one variance, for which all expectations are closed."""
         return likelihood.is_plain

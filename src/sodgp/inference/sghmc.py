@@ -46,12 +46,13 @@ class SGHMC(InducingMethod):
     It samples p(u | y), with hyper-parameters by moving-window Monte Carlo EM. The potential, with one draw of the
     hidden layers given u, and B of all N rows::
 
-        U(u) = - N/B sum_{n in B} log N(y_n; m_n, V_n + sigma^2)  -  sum_l log N(u^l; 0, I)
+        U(u) = - N/B sum_{n in B} w_n log N(y_n; m_n, V_n + sigma^2)  -  sum_l log N(u^l; 0, I)
 
-    m and V are the last layer's moments given u^L and one draw f^(L-1) of the layers below, each row from its own
-    marginal N(mean(z) + A'u, V). The likelihood is the log of the last layer's Gaussian predictive at that draw, as in
-    the reference program: an unbiased estimate of E log p(y | u, f^(L-1)), not of log p(y | u), so with several layers
-    the target is the posterior under that (lower) likelihood. With one layer nothing is estimated.
+    w_n is how many observations row n stands for, one without weights. m and V are the last layer's moments given u^L
+    and one draw f^(L-1) of the layers below, each row from its own marginal N(mean(z) + A'u, V). The likelihood is the
+    log of the last layer's Gaussian predictive at that draw, as in the reference program: an unbiased estimate of
+    E log p(y | u, f^(L-1)), not of log p(y | u), so with several layers the target is the posterior under that (lower)
+    likelihood. With one layer nothing is estimated.
 
     Parameters
     ----------
@@ -134,10 +135,12 @@ class SGHMC(InducingMethod):
             points = layer.propagate_given(points, draws, "marginal", u_l)
         last = last_layer.marginals(points.rest, u[-1])
         _, p = model.likelihood.at(batch.X_s, batch.X_b, draws)
-        density = p.log_predictive_density(batch.y_b, last.mean, last.variance).sum((-2, -1))
+        density = p.log_predictive_density(batch.y_b, last.mean, last.variance)
+        if batch.weight_b is not None:
+            density = density * batch.weight_b
         flat = flatten(u)
         prior = -0.5 * (flat.square().sum(-1) + flat.shape[-1] * math.log(2.0 * math.pi))
-        return {"log_density": batch.scale * density, "log_prior_u": prior}
+        return {"log_density": batch.scale * density.sum((-2, -1)), "log_prior_u": prior}
 
     def terms(self, model: DeepGP, batch: Batch, draws: Draws) -> Terms:
         """The log density of data and u at the layers' current u."""
@@ -145,7 +148,12 @@ class SGHMC(InducingMethod):
         return model.with_log_prior({name: value.mean(-1) for name, value in values.items()})
 
     def predictor(
-        self, model: DeepGP, X_s: Float[Tensor, "*batch 1 M D"], y_s: Float[Tensor, "*batch 1 M P"], draws: Draws
+        self,
+        model: DeepGP,
+        X_s: Float[Tensor, "*batch 1 M D"],
+        y_s: Float[Tensor, "*batch 1 M P"],
+        draws: Draws,
+        weight_s: Float[Tensor, "*batch 1 M 1"] | None = None,
     ) -> Predictor:
         """One Gaussian for each pair of a posterior draw and a hidden draw."""
         return DrawsPredictor(model, X_s, self.n_posterior_samples)

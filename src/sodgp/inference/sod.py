@@ -15,7 +15,8 @@ from sodgp.errors import ConfigurationError
 from sodgp.inference import sod_labels, sod_memory, sod_sites, sod_transfer
 from sodgp.inference.contract import Batch, Inference, Moves, Parameters, Predictor, Subset, Terms, TrainingSet
 from sodgp.inference.sod_initial import prior_means, uniform_means
-from sodgp.inference.sod_prediction import MarginalPredictor, kept_or_drawn
+from sodgp.inference.sod_kept import kept_or_drawn
+from sodgp.inference.sod_prediction import MarginalPredictor
 from sodgp.layers.contract import Points
 from sodgp.layers.families import FAMILIES
 from sodgp.layers.separate import SeparateLayer
@@ -52,13 +53,14 @@ class SoD(parameters.Parameters, Inference):
 
     With B rows of the rest R (never of S), Z^0 = X and T samples of Z^1 .. Z^(L-1)::
 
-        L =   (N - M)/B  sum_{n in B}  E[log p(y_n | f_n^L)]                     rest
-            + sum_{n in S}  E_q_hat[log p(y_n | f_n^L)]                          subset
+        L =   (N - M)/B  sum_{n in B}  w_n E[log p(y_n | f_n^L)]                 rest
+            + sum_{n in S}  w_n E_q_hat[log p(y_n | f_n^L)]                      subset
             - sum_{l < L}  E[KL(q(F_S^l) || p(F_S^l | Z_S^(l-1)))]               kl_1 ... kl_(L-1)
             - E[KL(q_hat(F_S^L) || p(F_S^L | Z_S^(L-1)))]                        kl_last
 
-    Expectations over Z are averages over the Monte Carlo samples; those over f given Z are closed. q_hat is normalised
-    for each Z_S. A likelihood with latent variables adds the term ``kl_noise``.
+    Expectations over Z are averages over the samples; those over f given Z are closed. q_hat is normalised for each
+    Z_S. Row n stands for w_n observations, one without weights, also in q_hat. Latent variables of a likelihood add the
+    term ``kl_noise``.
 
     Parameters
     ----------
@@ -90,9 +92,8 @@ class SoD(parameters.Parameters, Inference):
         bound or the predictive density.
     member_spread : float or None
         With several members: the factor by which each member's distribution is shrunk towards its mean in the mixture.
-        1 is the plain mixture, which is too wide: it adds the members' disagreement, although their common mean has a
-        smaller error than each of them. None is 0.90, 0.87 or 0.85 for 2, 3 or 4 members. Not used in training: it can
-        be changed without a new fit.
+        1 is the plain mixture, which is too wide: their common mean has a smaller error than each of them. None is
+        0.90, 0.87 or 0.85 for 2, 3 or 4 members. Not used in training: it can be changed without a new fit.
 
     Examples
     --------
@@ -127,10 +128,9 @@ class SoD(parameters.Parameters, Inference):
             check_flag("separate_kernels", self.separate_kernels)
         if self.objective is not None:
             check_choice("objective", self.objective, OBJECTIVES)
-        if self.member_spread is not None and not 0.1 <= check_positive("member_spread", self.member_spread) <= 10.0:
-            raise ConfigurationError(
-                f"member_spread={self.member_spread!r} must be from 0.1 to 10; 1 leaves the members as they are."
-            )
+        spread = self.member_spread
+        if spread is not None and not 0.1 <= check_positive("member_spread", spread) <= 10.0:
+            raise ConfigurationError(f"member_spread={spread!r} must be from 0.1 to 10; 1 leaves members as they are.")
 
     def _check_goes_with(self, what: str, **needed: object) -> None:
         for name, value in needed.items():
@@ -151,6 +151,11 @@ class SoD(parameters.Parameters, Inference):
     def supports(self, likelihood: LikelihoodOptions) -> bool:
         """Every likelihood; if its noise varies over rows, only with tied label noise."""
         return likelihood.is_plain or self.tie_label_noise
+
+    def objection_to_weights(self) -> str | None:
+        """None with tied label noise: the site of a row that stands for w observations has the variance v / w."""
+        objection = "tie_label_noise=False is one label noise for all rows: with sample_weight leave it at True."
+        return None if self.tie_label_noise else objection
 
     def settled(
         self,
@@ -205,10 +210,7 @@ class SoD(parameters.Parameters, Inference):
 
     def given(self, data: TrainingSet) -> Subset:
         """The subset; where all labels are in q_hat, followed by the other rows."""
-        if not self.conditions_on_all:
-            return Subset(data.X_s, data.y_s)
-        X_r, y_r, *_ = data.rest()
-        return Subset(torch.cat([data.X_s, X_r], -2), torch.cat([data.y_s, y_r], -2))
+        return data.all_rows if self.conditions_on_all else data.subset
 
     def rows_given(self, size: int, n_rows: int) -> int:
         """As in the contract."""
@@ -238,7 +240,7 @@ class SoD(parameters.Parameters, Inference):
         return 0.1 if self.conditions_on_all else 0.03
 
     def caution(self, hidden_widths: Sequence[int]) -> str | None:
-        """A warning for the paper's family, which is badly conditioned in narrow layers."""
+        """As in the contract: the paper's family is badly conditioned in narrow layers."""
         if self.parameterization != "paper" or all(width > 2 for width in hidden_widths):
             return None
         return (
@@ -277,9 +279,8 @@ class SoD(parameters.Parameters, Inference):
         last_factor = 1.0 if all_labels else start.last_factor
         layers = []
         for index, width in enumerate(architecture.widths):
-            noise: float | None = start.layer_noise_variance
-            if index == last:
-                noise = None if self.tie_label_noise else start.label_noise_variance
+            noise: float | None = None if self.tie_label_noise else start.label_noise_variance
+            noise = start.layer_noise_variance if index < last else noise
             has_sites = index == last and not architecture.likelihood.is_conjugate
             per_output = bool(self.separate_kernels) and index == 0 and last > 0
             layer = (SeparateLayer if per_output else SubsetLayer)(
@@ -309,14 +310,13 @@ class SoD(parameters.Parameters, Inference):
             return sod_labels.terms(model, batch, draws, self.objective)
         points, kls = model.propagate(Points(batch.X_s, batch.X_b), draws, self.coupling)
         p_s, p_b = model.likelihood.at(batch.X_s, batch.X_b, draws, batch.precision_b)
+        p_s, p_b = p_s.weighted(batch.weight_s), p_b.weighted(batch.weight_b)
         last = cast(SubsetLayer, model.layers[-1])
         q_hat = last.label_informed(points, *p_s.sites(batch.y_s))
         density = p_b.log_mixture_density if self.objective == "predictive" else p_b.expected_log_density
-        terms = {
-            "rest": batch.scale * density(batch.y_b, q_hat.rest),
-            "subset": p_s.expected_log_density(batch.y_s, q_hat.subset),
-        }
-        kl_noise = model.likelihood.kl()
+        rest, subset = density(batch.y_b, q_hat.rest), p_s.expected_log_density(batch.y_s, q_hat.subset)
+        terms = {"rest": batch.scale * rest, "subset": subset}
+        kl_noise = model.likelihood.kl(batch.weight_s)
         # Not |=, which the compiler of PyTorch 2.6 cannot follow.
         terms.update({f"kl_{layer}": -kl.mean(-1) for layer, kl in enumerate(kls, start=1)})
         terms["kl_last"] = -q_hat.kl.mean(-1)
@@ -340,11 +340,18 @@ class SoD(parameters.Parameters, Inference):
         return sod_sites.moves(model, batch, draws, pace, self.coupling)
 
     def predictor(
-        self, model: DeepGP, X_s: Float[Tensor, "*batch 1 M D"], y_s: Float[Tensor, "*batch 1 M P"], draws: Draws
+        self,
+        model: DeepGP,
+        X_s: Float[Tensor, "*batch 1 M D"],
+        y_s: Float[Tensor, "*batch 1 M P"],
+        draws: Draws,
+        weight_s: Float[Tensor, "*batch 1 M 1"] | None = None,
     ) -> Predictor:
         """Eq. (prediction), with new rows in the place of the batch: one Gaussian for each sample."""
         p_s, _ = model.likelihood.at(X_s, X_s[..., :1, :], draws)
-        sites = p_s.sites(y_s)
+        if self.conditions_on_all:
+            return kept_or_drawn(model, X_s, p_s.sites(y_s), draws, weight_s)
+        sites = p_s.weighted(weight_s).sites(y_s)
         # A single row has the same distribution in "joint" and "ancestral" coupling.
         return kept_or_drawn(model, X_s, sites, draws) if self.prepares_once else MarginalPredictor(model, X_s, sites)
 

@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import chain
 from typing import NamedTuple, cast
-from weakref import WeakKeyDictionary
 
 import torch
 from jaxtyping import Float
@@ -20,20 +19,19 @@ from torch import Tensor
 
 from sodgp.inference.contract import Predictor
 from sodgp.inference.sod_labels import given_labels
-from sodgp.kernels.dense import covariance, is_captureable
+from sodgp.kernels.dense import covariance
 from sodgp.kernels.prepared import PreparedCovariance
 from sodgp.layers.contract import Points
 from sodgp.layers.subset import ROWS_JOINTLY, SubsetLayer
 from sodgp.likelihoods.contract import Sites
+from sodgp.likelihoods.rows import RowWeight
 from sodgp.linalg.cholesky import draw_root
-from sodgp.linalg.draws import Draws, SharedDraws
+from sodgp.linalg.draws import Draws
 from sodgp.linalg.products import by_sample, transpose_times
-from sodgp.model.deep_gp import DeepGP, Structure
+from sodgp.model.deep_gp import DeepGP
 
-__all__ = ["DrawnLayer", "MarginalPredictor", "SubsetPredictor", "kept_or_drawn"]
+__all__ = ["DrawnLayer", "MarginalPredictor", "SubsetPredictor"]
 
-# Largest size of what is kept for the next prediction of a model, copies of its parameters included.
-_KEPT_BYTES = 2**26
 # Rows with labels that are propagated at once.
 _LABEL_ROWS = 2000
 
@@ -140,6 +138,8 @@ class SubsetPredictor:
         Of these rows' labels; empty where the last layer has sites of its own.
     draws : Draws
         The numbers for the subset are used, and where all labels are in q_hat those for the other rows.
+    weight : Tensor of shape [1, N, 1], optional
+        Of these rows where all labels are in q_hat; otherwise the sites have taken it in.
 
     Examples
     --------
@@ -156,7 +156,12 @@ class SubsetPredictor:
 
     @torch.no_grad()
     def __init__(
-        self, model: DeepGP, X_s: Float[Tensor, "*batch 1 M D"], sites: Sites | tuple[()], draws: Draws
+        self,
+        model: DeepGP,
+        X_s: Float[Tensor, "*batch 1 M D"],
+        sites: Sites | tuple[()],
+        draws: Draws,
+        weight: RowWeight | None = None,
     ) -> None:
         self._hidden: list[DrawnLayer] = []
         layers = cast("list[SubsetLayer]", list(model.layers))
@@ -177,8 +182,11 @@ class SubsetPredictor:
         else:
             cond = last.condition(_with_one_row(Z_s))
             label, v = cast(Sites, sites)
-            rest = self._labelled(X_s[..., size:, :], label[..., size:, :], draws)
-            parts = chain([(Z_s, label[..., :size, :])], rest)
+            first, others = (
+                (values[..., rows, :], label[..., rows, :], None if weight is None else weight[..., rows, :])
+                for values, rows in ((Z_s, slice(0, size)), (X_s, slice(size, None)))
+            )
+            parts = chain([first], self._labelled(*others, draws))
             given = given_labels(last, Z_s, cond.factor.inverse_value, parts, v)
         self._last = DrawnLayer.of(last, Z_s, cond.factor.inverse_value, given.mean)
         # Factor of the covariance of w in the last layer, [T, P, M, M].
@@ -193,11 +201,13 @@ class SubsetPredictor:
         self._samples = self._last.L_inv.shape[-3]
 
     def _labelled(
-        self, X: Float[Tensor, "*batch 1 N D"], y: Float[Tensor, "*batch 1 N P"], draws: Draws
-    ) -> Iterator[tuple[Rows, Float[Tensor, "*batch 1 _ P"]]]:
-        """Inputs of the last layer at rows outside the subset, and their labels; rows in parts."""
-        for X_part, y_part in zip(X.split(_LABEL_ROWS, -2), y.split(_LABEL_ROWS, -2), strict=True):
-            yield self.hidden(X_part, draws, len(self._hidden)), y_part
+        self, X: Float[Tensor, "*batch 1 N D"], y: Float[Tensor, "*batch 1 N P"], weight: RowWeight | None, draws: Draws
+    ) -> Iterator[tuple[Rows, Float[Tensor, "*batch 1 _ P"], RowWeight | None]]:
+        """Inputs of the last layer at rows outside the subset, their labels and weights; rows in parts."""
+        for start in range(0, max(1, X.shape[-2]), _LABEL_ROWS):
+            rows = slice(start, start + _LABEL_ROWS)
+            w = None if weight is None else weight[..., rows, :]
+            yield self.hidden(X[..., rows, :], draws, len(self._hidden)), y[..., rows, :], w
 
     @property
     def tensors(self) -> list[Tensor]:
@@ -321,58 +331,6 @@ class _Numbers:
         return self.values
 
     rest = subset
-
-
-class _Kept(NamedTuple):
-    """A predictor and what it depends on: number of samples, seed, structure; copies of all values.
-
-    The values are those of the subset, the parameters and the buffers. They are compared, since PyTorch's version
-    counters miss changes by GPyTorch's setters.
-    """
-
-    predictor: SubsetPredictor
-    description: tuple[int, int, Structure]
-    values: list[Tensor]
-
-
-# By model, for as long as the model exists.
-_KEPT: WeakKeyDictionary[DeepGP, _Kept] = WeakKeyDictionary()
-
-
-def kept_or_drawn(model: DeepGP, X_s: Tensor, sites: Sites | tuple[()], draws: Draws) -> SubsetPredictor:
-    """The predictor of the last call, if a new one would be the same bit for bit; otherwise a new one.
-
-    Predictors are kept only with `SharedDraws`, whose numbers are known by their seed.
-    """
-    if not isinstance(draws, SharedDraws) or not _can_be_kept(model):
-        return SubsetPredictor(model, X_s, sites, draws)
-    description = (draws.n_samples, draws.seed, model.structure)
-    values = [X_s, *sites, *(tensor.detach() for tensor in (*model.parameters(), *model.buffers()))]
-    kept = _KEPT.get(model)
-    if kept is not None and kept.description == description and _are_equal(kept.values, values):
-        return kept.predictor
-    _KEPT.pop(model, None)
-    copies = [tensor.detach().clone() for tensor in values]
-    predictor = SubsetPredictor(model, X_s, sites, draws)
-    if sum(tensor.nbytes for tensor in (*predictor.tensors, *copies)) <= _KEPT_BYTES:
-        _KEPT[model] = _Kept(predictor, description, copies)
-    return predictor
-
-
-def _can_be_kept(model: DeepGP) -> bool:
-    """Whether any change of the model would be noticed, which is not so for attributes of a user's kernel.
-
-    For a model in training nothing is kept: it changes in every step, and where gradients are required PyTorch may
-    round products differently.
-    """
-    trains = model.training or any(parameter.requires_grad for parameter in model.parameters())
-    return not trains and all(is_captureable(layer.kernel) for layer in model.layers)
-
-
-def _are_equal(old: list[Tensor], new: list[Tensor]) -> bool:
-    return len(old) == len(new) and all(
-        a.dtype == b.dtype and a.device == b.device and torch.equal(a, b) for a, b in zip(old, new, strict=True)
-    )
 
 
 def _with_one_row(Z_s: Tensor) -> Points:

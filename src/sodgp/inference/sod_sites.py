@@ -48,6 +48,7 @@ def moves(model: DeepGP, batch: Batch, draws: Draws, pace: Tensor | float, coupl
     # One other row, since kernels of users may not accept empty inputs.
     points, _ = model.propagate(Points(batch.X_s, batch.X_s[..., :1, :]), draws, coupling)
     p_s, _ = model.likelihood.at(batch.X_s, batch.X_s[..., :1, :], draws)
+    p_s = p_s.weighted(batch.weight_s)
     targets = p_s.natural_sites(batch.y_s, *last.label_informed(points).subset.rows())
     rho = STEP * pace
     return [
@@ -64,7 +65,8 @@ def of_labels(model: DeepGP, subset: Subset) -> NaturalSites:
         return NaturalSites(last.lambda_1, last.lambda_2)
     X, y = subset.X.unsqueeze(0), subset.y.unsqueeze(0)
     p_s, _ = model.likelihood.at(X, X[:, :1], FreshDraws(torch.Generator(), 1))
-    label, variance = cast(Sites, p_s.sites(y))
+    weight = None if subset.weight is None else subset.weight.unsqueeze(0)
+    label, variance = cast(Sites, p_s.weighted(weight).sites(y))
     v = last.label_noise(variance)
     return NaturalSites((label / v).squeeze(0), v.reciprocal().expand_as(label).squeeze(0))
 

@@ -10,6 +10,7 @@ from gpytorch.kernels import Kernel
 from jaxtyping import Float
 from torch import Tensor
 
+from sodgp.likelihoods.rows import RowWeight
 from sodgp.linalg.cholesky import Jitter
 from sodgp.linalg.draws import Draws
 from sodgp.predictive.contract import Unitless
@@ -94,7 +95,13 @@ class RowLikelihood(Protocol):
     This is where a likelihood is written: its density, the expectations of it that the objectives need, and the
     distribution of new observations. `Likelihood.at` makes one for the subset and one for the other rows of a step. The
     means and variances of f are those of T Monte Carlo samples.
+
+    A row may stand for w_n observations with the same label (`weighted`). Then it counts w_n times in the sums over
+    rows, `expected_log_density` and `log_mixture_density`, and in both kinds of sites; all else is of one observation.
     """
+
+    def weighted(self, weight: RowWeight | None) -> RowLikelihood:
+        """The same rows, each of which stands for `weight` observations; None for one each."""
 
     def log_density(self, y: Elementwise, f: Elementwise) -> Float[Tensor, "*batch N P"]:
         """Log p(y_n | f_n) at given function values, for every row and output."""
@@ -189,8 +196,11 @@ class Likelihood(Protocol):
             Relative precisions of the other rows, where their noise is known.
         """
 
-    def kl(self) -> Float[Tensor, "*replicates 1"] | None:
-        """KL(q || p) of the likelihood's own latent variables; None where it has none."""
+    def kl(self, weight: Float[Tensor, "*#replicates 1 M 1"] | None = None) -> Float[Tensor, "*replicates 1"] | None:
+        """KL(q || p) of the likelihood's own latent variables; None where it has none.
+
+        Those that every observation of the subset has for itself count as often as the `weight` of its row.
+        """
 
     def continues(self, old: Likelihood) -> bool:
         """Whether training can start from the parameters of the likelihood `old`."""

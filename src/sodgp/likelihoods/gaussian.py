@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import ClassVar, Protocol, runtime_checkable
+from typing import ClassVar, NamedTuple, Protocol, runtime_checkable
 
 import gpytorch
 import torch
@@ -29,6 +29,7 @@ from sodgp.likelihoods.contract import (
     Sizes,
     SubsetInputs,
 )
+from sodgp.likelihoods.rows import CountedRows, RowWeight
 from sodgp.linalg.draws import Draws
 from sodgp.predictive.density import log_mixture
 from sodgp.system.parameters import Parameters
@@ -163,7 +164,7 @@ class GaussianLikelihood(gpytorch.Module):
         rows = GaussianRows(self)
         return rows, rows
 
-    def kl(self) -> Float[Tensor, "*replicates 1"] | None:
+    def kl(self, weight: RowWeight | None = None) -> Float[Tensor, "*replicates 1"] | None:
         """None: there are no latent variables."""
         return None
 
@@ -172,7 +173,7 @@ class GaussianLikelihood(gpytorch.Module):
         return type(old) is type(self) and self.kl() is None
 
 
-class NoiseRows(ABC):
+class NoiseRows(CountedRows, ABC):
     """Base of the Gaussian likelihoods at given rows, p(y_n | f_n) = N(f_n, noise variance of row n)."""
 
     @abstractmethod
@@ -185,13 +186,29 @@ class NoiseRows(ABC):
 
     @abstractmethod
     def sites(self, y: Float[Tensor, "*#batch 1 M P"]) -> Sites:
-        """The labels, and their noise variances in q_hat."""
+        """The labels, and their noise variances in q_hat, divided by the rows' weights."""
 
     def natural_sites(self, y: Elementwise, mean: Elementwise, variance: Elementwise) -> NaturalSites:
         """The natural parameters of `sites`, y/v and 1/v, whatever the moments of f."""
         label, v = self.sites(y)
         shape = torch.broadcast_shapes(mean.shape, label.shape)
         return NaturalSites((label / v).expand(shape), v.reciprocal().expand(shape))
+
+    def sites_with(self, y: Float[Tensor, "*#batch 1 M P"], variance: Float[Tensor, "*#batch 1 #M P"]) -> Sites:
+        """Sites of labels with these noise variances: those of w_n observations have the variance v_n / w_n."""
+        return Sites(y, variance if self.weight is None else variance / self.weight)
+
+    def expected_with(
+        self, y: Elementwise, f: Marginals, sigma2: Float[Tensor, "*#batch 1 1 P"], g: RelativeNoise
+    ) -> Float[Tensor, "*replicates"]:
+        """Of log N(y_n; f_n, sigma^2 exp(g_n)), summed over rows, also over g, which is independent of f."""
+        with_sites = f.over_sites()
+        mean, variance = f.rows() if with_sites is None else (with_sites[0], 0.0)
+        squares = ((y - mean).square() + variance) * (g.precision / sigma2)
+        value = -0.5 * (math.log(2.0 * math.pi) + sigma2.log() + g.mean + squares)
+        total = self.counted(value).sum((-2, -1)).mean(-1)
+        # The sites of such rows have the variance sigma^2 / precision, over the weight.
+        return total if with_sites is None else total - 0.5 * with_sites[1].sum((-2, -1)).mean(-1)
 
     def log_density(self, y: Elementwise, f: Elementwise) -> Float[Tensor, "*batch N P"]:
         """As in `RowLikelihood`."""
@@ -209,7 +226,7 @@ class NoiseRows(ABC):
 
     def log_mixture_density(self, y: Elementwise, f: Marginals) -> Float[Tensor, "*replicates"]:
         """As in `RowLikelihood`."""
-        return log_mixture(self.log_predictive_density(y, *f.rows())).sum((-2, -1))
+        return self.total(log_mixture(self.log_predictive_density(y, *f.rows())))
 
 
 class GaussianRows(NoiseRows):
@@ -225,12 +242,15 @@ class GaussianRows(NoiseRows):
 
     def expected_log_density(self, y: Elementwise, f: Marginals) -> Float[Tensor, "*replicates"]:
         """As in `RowLikelihood`."""
-        return total_log_density(y, *f.totals(), self.sigma2)
+        if self.weight is None:
+            return total_log_density(y, *f.totals(), self.sigma2)
+        zero = torch.zeros_like(self.weight)
+        return self.expected_with(y, f, self.sigma2, _Relative(zero, 1.0 + zero))
 
     def sites(self, y: Float[Tensor, "*#batch 1 M P"]) -> Sites:
         """The labels with noise variance sigma^2."""
         # Not `sigma2`, whose gradient would be summed in another order.
-        return Sites(y, self._likelihood.noise_variance[..., None, :])
+        return self.sites_with(y, self._likelihood.noise_variance[..., None, :])
 
 
 @runtime_checkable
@@ -246,6 +266,13 @@ class RelativeNoise(Protocol):
         """E exp(-g): the expected precision of an observation, relative to 1 / sigma^2."""
 
 
+class _Relative(NamedTuple):
+    """E g and E exp(-g), as given."""
+
+    mean: PerRow
+    precision: PerRow
+
+
 class VaryingRows(NoiseRows):
     """Base of noise variances sigma^2 exp(g_n) that differ between rows, for given sigma^2 and marginals of g."""
 
@@ -253,18 +280,12 @@ class VaryingRows(NoiseRows):
         self.sigma2, self.g = sigma2, g
 
     def expected_log_density(self, y: Elementwise, f: Marginals) -> Float[Tensor, "*replicates"]:
-        """As in `RowLikelihood`: of log N(y_n; f_n, sigma^2 exp(g_n)), also over g, which is independent of f."""
-        with_sites = f.over_sites()
-        mean, variance = f.rows() if with_sites is None else (with_sites[0], 0.0)
-        squares = ((y - mean).square() + variance) * (self.g.precision / self.sigma2)
-        value = -0.5 * (math.log(2.0 * math.pi) + self.sigma2.log() + self.g.mean + squares)
-        total = value.sum((-2, -1)).mean(-1)
-        # The sites of such rows have the variance sigma^2 / precision.
-        return total if with_sites is None else total - 0.5 * with_sites[1].sum((-2, -1)).mean(-1)
+        """As in `RowLikelihood`."""
+        return self.expected_with(y, f, self.sigma2, self.g)
 
     def sites(self, y: Float[Tensor, "*#batch 1 M P"]) -> Sites:
         """The labels with the noise variances sigma^2 / E[exp(-g_n)]."""
-        return Sites(y, self.sigma2 / self.g.precision)
+        return self.sites_with(y, self.sigma2 / self.g.precision)
 
 
 def normal_log_density(

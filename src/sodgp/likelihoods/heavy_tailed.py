@@ -31,6 +31,7 @@ from sodgp.likelihoods.gaussian import (
     expected_log_density,
     normal_log_density,
 )
+from sodgp.likelihoods.rows import RowWeight
 from sodgp.linalg.draws import Draws
 from sodgp.predictive.density import log_mixture
 
@@ -176,10 +177,13 @@ class HeavyTailedLikelihood(GaussianLikelihood):
         number = (torch.special.ndtr(normal) * N_LEVELS).long().clamp(0, N_LEVELS - 1)
         return (self.spread[..., None, None, :] * self.scores[number]).exp()
 
-    def kl(self) -> Float[Tensor, "*replicates 1"]:
-        """KL(q(g_S) || p(g_S)), summed over rows and outputs."""
+    def kl(self, weight: RowWeight | None = None) -> Float[Tensor, "*replicates 1"]:
+        """KL(q(g_S) || p(g_S)), summed over observations and outputs: those of one row have the same q(g_n)."""
         log_q = self.q_logits.log_softmax(-1)
-        return (log_q.exp() * (log_q + math.log(N_LEVELS))).sum((-3, -2, -1)).unsqueeze(-1)
+        each = log_q.exp() * (log_q + math.log(N_LEVELS))
+        if weight is not None:
+            each = each * weight.squeeze(-3).unsqueeze(-1)
+        return each.sum((-3, -2, -1)).unsqueeze(-1)
 
 
 class LevelRows(NoiseRows):
@@ -206,7 +210,7 @@ class LevelRows(NoiseRows):
         """Log 1/K sum_k exp E log N(y; f, noise_k), which is below E log p(y | f): the objective remains a bound."""
         mean, variance = (values.unsqueeze(-4) for values in f.rows())
         values = expected_log_density(y.unsqueeze(-4), mean, variance, self.noise)
-        return log_mixture(values, dim=-4).sum((-2, -1)).mean(-1)
+        return self.counted(log_mixture(values, dim=-4)).sum((-2, -1)).mean(-1)
 
     def log_predictive_density(
         self, y: Elementwise, mean: Elementwise, variance: Elementwise
@@ -218,7 +222,7 @@ class LevelRows(NoiseRows):
 
     def sites(self, y: Float[Tensor, "*#batch 1 M P"]) -> Sites:
         """The labels with the noise variance at g = 0, since these rows have no q(g_n)."""
-        return Sites(y, self._likelihood.noise_variance[..., None, :])
+        return self.sites_with(y, self._likelihood.noise_variance[..., None, :])
 
     def predictive(self, mean: Elementwise, variance: Elementwise) -> tuple[Components, Components]:
         """A component for every sample of f and every level, C = K T."""

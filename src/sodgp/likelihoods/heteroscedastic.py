@@ -17,6 +17,7 @@ from sodgp.layers.families import half_log_det, kl_to_standard_normal, trained_n
 from sodgp.layers.prior import condition
 from sodgp.likelihoods.contract import Likelihood, PerRow, RestInputs, RowLikelihood, Sizes, SubsetInputs
 from sodgp.likelihoods.gaussian import GaussianLikelihood, GaussianOptions, VaryingRows
+from sodgp.likelihoods.rows import RowWeight
 from sodgp.linalg.cholesky import Jitter
 from sodgp.linalg.draws import Draws
 from sodgp.linalg.products import OutputVariances
@@ -207,8 +208,8 @@ class HeteroscedasticLikelihood(GaussianLikelihood):
         subset, rest = self.process.at(X_s, X)
         return LogNoiseRows(sigma2, subset, draws), LogNoiseRows(sigma2, rest, draws)
 
-    def kl(self) -> Float[Tensor, "*replicates 1"]:
-        """KL(q(G_S) || p(G_S))."""
+    def kl(self, weight: RowWeight | None = None) -> Float[Tensor, "*replicates 1"]:
+        """KL(q(G_S) || p(G_S)), of one process for all observations."""
         return self.process.kl()
 
 

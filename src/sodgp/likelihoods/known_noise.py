@@ -107,4 +107,4 @@ class KnownNoiseRows(VaryingRows):
 
     def sites(self, y: Float[Tensor, "*#batch 1 M P"]) -> Sites:
         """The labels with their known noise variances."""
-        return Sites(y, self.sigma2 / self.precision)
+        return self.sites_with(y, self.sigma2 / self.precision)

@@ -30,6 +30,7 @@ from sodgp.likelihoods.contract import (
     SubsetInputs,
 )
 from sodgp.likelihoods.quadrature import ORDER, Rule, check_order, expectation, log_expectation, nodes_under
+from sodgp.likelihoods.rows import CountedRows, RowWeight
 from sodgp.linalg.draws import Draws
 from sodgp.predictive.density import log_mixture
 from sodgp.system.parameters import Parameters
@@ -120,7 +121,7 @@ class LatentLikelihood(gpytorch.Module, ABC):
         rows = self.rows(draws)
         return rows, rows
 
-    def kl(self) -> Float[Tensor, "*replicates 1"] | None:
+    def kl(self, weight: RowWeight | None = None) -> Float[Tensor, "*replicates 1"] | None:
         """None: there are no latent variables."""
         return None
 
@@ -163,7 +164,7 @@ def start_of(sizes: Sizes, link: Any) -> Float[Tensor, "*replicates P"]:
     return start.expand(shape)
 
 
-class LatentRows(ABC):
+class LatentRows(CountedRows, ABC):
     """What p(y | f) at given rows has in common, whether its outputs are independent given f or not."""
 
     @abstractmethod
@@ -184,12 +185,12 @@ class LatentRows(ABC):
 
     def expected_log_density(self, y: Elementwise, f: Marginals) -> Float[Tensor, "*replicates"]:
         """As in `RowLikelihood`."""
-        return self.expected(y, *f.rows()).sum((-2, -1)).mean(-1)
+        return self.counted(self.expected(y, *f.rows())).sum((-2, -1)).mean(-1)
 
     def log_mixture_density(self, y: Elementwise, f: Marginals) -> Float[Tensor, "*replicates"]:
         """As in `RowLikelihood`, over whole rows."""
         each = self.log_predictive_density(y, *f.rows()).sum(-1, keepdim=True)
-        return log_mixture(each).sum((-2, -1))
+        return self.total(log_mixture(each))
 
     def sites(self, y: Float[Tensor, "*#batch 1 M P"]) -> tuple[()]:
         """Empty: the sites move."""
@@ -202,7 +203,7 @@ class LatentRows(ABC):
             v = variance.detach().clone().requires_grad_()
             slope, half = torch.autograd.grad(self.expected(y, m, v).sum(), (m, v))
         lambda_2 = (-2.0 * half).clamp_min(0.0)
-        return NaturalSites(slope + lambda_2 * mean.detach(), lambda_2)
+        return NaturalSites(self.counted(slope + lambda_2 * mean.detach()), self.counted(lambda_2))
 
     def noise_variance(self, *, drawn: bool) -> Float[Tensor, "*batch #T #N P"]:
         """ConfigurationError: y given f has none."""

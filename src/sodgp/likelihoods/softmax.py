@@ -107,7 +107,7 @@ class SoftmaxRows(LatentRows):
         with torch.no_grad():
             p = (self._drawn(mean, variance) + self.offset).softmax(-1)
             lambda_2 = (p * (1.0 - p)).mean(0)
-            return NaturalSites(y - p.mean(0) + lambda_2 * mean, lambda_2)
+            return NaturalSites(self.counted(y - p.mean(0) + lambda_2 * mean), self.counted(lambda_2))
 
     def predictive(self, mean: Float[Tensor, "T N P"], variance: Float[Tensor, "#T #N P"]) -> ClassDistribution:
         """E softmax(f + offset) over quasi-random draws."""

@@ -20,6 +20,7 @@ from sodgp.errors import ConfigurationError, InputError
 
 Rows = Float[Tensor, "N D"]
 Targets = Float[Tensor, "N P"]
+Weights = Float[Tensor, " N"]
 Chosen = Int64[Tensor, " M"]
 
 CHUNK_ELEMENTS = 1_000_000
@@ -60,6 +61,25 @@ class Selector(Protocol):
         ConfigurationError
             If ``size`` is below one.
         """
+
+
+@runtime_checkable
+class WeightedSelector(Selector, Protocol):
+    """A selector whose choice depends on how often rows count. Others choose among rows that count once."""
+
+    def select_weighted(
+        self, X: Rows, y: Targets | None, size: int, kernel: Kernel | None, generator: Generator, weight: Weights
+    ) -> Chosen:
+        """As `select`, for rows that count as often as their positive weights, [N], say."""
+
+
+def selected(
+    selector: Selector, X: Rows, y: Targets | None, size: int, generator: Generator, weight: Tensor | None = None
+) -> Chosen:
+    """The choice of a selector with its default kernel; by `weight` [N, 1] where there is one and it can be used."""
+    if weight is None or not isinstance(selector, WeightedSelector):
+        return selector.select(X, y, size, None, generator)
+    return selector.select_weighted(X, y, size, None, generator, weight[:, 0].to(X))
 
 
 class RowSelector(ABC):

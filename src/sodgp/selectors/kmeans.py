@@ -18,7 +18,18 @@ from sklearn.metrics import pairwise_distances_argmin_min
 from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 from torch import Generator, Tensor
 
-from sodgp.selectors.base import Chosen, Rows, RowSelector, all_rows, check_at_least, row_chunks, take_distinct
+from sodgp.selectors.base import (
+    Chosen,
+    Rows,
+    RowSelector,
+    Targets,
+    Weights,
+    all_rows,
+    check_at_least,
+    check_request,
+    row_chunks,
+    take_distinct,
+)
 
 # Rows in all batches together: with more the centres hardly move.
 _ROWS_SEEN = 1_000_000
@@ -31,7 +42,8 @@ class KMeans(RowSelector):
     Cost: O(I N M D) time for I iterations and O(N D + M D) memory. Above ``minibatch_above`` rows the centres see
     ``max_epochs`` times the rows, but at most a million of them, in random batches of ``batch_size``, and only the
     search for the nearest rows sees all: O(N M D) time, and N bytes beside the rows. The kernel is not used: every
-    (standardised) column counts the same.
+    (standardised) column counts the same. Rows with weights count as often in the centres; their mini-batches are drawn
+    uniformly.
 
     References: S. Lloyd (1982), Least squares quantization in PCM; D. Arthur and S. Vassilvitskii (2007), k-means++:
     the advantages of careful seeding; D. Sculley (2010), Web-scale k-means clustering.
@@ -66,48 +78,58 @@ class KMeans(RowSelector):
 
     def pick(self, X: Rows, size: int, kernel: Kernel | None, generator: Generator) -> Chosen:
         """The choice of `select`: one row per centre, ascending."""
+        return self._pick(X, size, generator, None)
+
+    def select_weighted(
+        self, X: Rows, y: Targets | None, size: int, kernel: Kernel | None, generator: Generator, weight: Weights
+    ) -> Chosen:
+        """As in `WeightedSelector`."""
+        check_request(X, y, size)
+        return all_rows(X) if size >= len(X) else self._pick(X, size, generator, weight)
+
+    def _pick(self, X: Rows, size: int, generator: Generator, weight: Weights | None) -> Chosen:
         if X.shape[0] > self.minibatch_above:
-            return nearest_values(X, self.centres(X, size, generator)).sort().values
+            return nearest_values(X, self.centres(X, size, generator, weight)).sort().values
         distinct = distinct_rows(X)
         if distinct.numel() <= size:
             return take_distinct(X, all_rows(X), size).sort().values
-        centres = self.centres(X, size, generator)
+        centres = self.centres(X, size, generator, weight)
         return distinct[nearest_rows(X[distinct], centres)].sort().values
 
-    def centres(self, X: Rows, size: int, generator: Generator) -> Float[Tensor, "M D"]:
+    def centres(self, X: Rows, size: int, generator: Generator, weight: Weights | None = None) -> Float[Tensor, "M D"]:
         """Centres of the clusters, not more of them than distinct rows."""
         # One OpenMP thread: scikit-learn adds the threads' partial sums in the order in which they finish, so that with
         # more threads the same seed can give other bits.
         with warnings.catch_warnings(), threadpool_limits(limits=1, user_api="openmp"):
             warnings.simplefilter("ignore", ConvergenceWarning)
             if X.shape[0] > self.minibatch_above:
-                found = self._centres_of_batches(X, size, generator)
+                found = self._centres_of_batches(X, size, generator, weight)
             else:
                 seed = int(torch.randint(2**31 - 1, (1,), generator=generator))
                 clustering = SklearnKMeans(n_clusters=size, n_init=self.n_init, random_state=seed)
-                found = clustering.fit(X.detach().cpu().numpy()).cluster_centers_
+                found = clustering.fit(X.detach().cpu().numpy(), sample_weight=_numpy(weight)).cluster_centers_
         return torch.from_numpy(found).to(X)
 
-    def _centres_of_batches(self, X: Rows, size: int, generator: Generator) -> NDArray[np.float64]:
+    def _centres_of_batches(
+        self, X: Rows, size: int, generator: Generator, weight: Weights | None
+    ) -> NDArray[np.float64]:
         """Centres that are moved by random batches, which cost the same for any number of rows.
 
         scikit-learn draws each of its own batches with a pass over all rows.
         """
         n_rows = X.shape[0]
 
-        def batch(rows: int) -> NDArray[np.float64]:
+        def batch(rows: int) -> tuple[NDArray[np.float64], NDArray[np.float64] | None]:
             chosen = torch.randint(n_rows, (rows,), generator=generator).to(X.device)
             values: NDArray[np.float64] = X[chosen].detach().double().cpu().numpy()
-            return values
+            return values, None if weight is None else _numpy(weight[chosen])
 
-        first, batch_rows = batch(3 * max(self.batch_size, size)), max(self.batch_size, size)
+        (first, w), batch_rows = batch(3 * max(self.batch_size, size)), max(self.batch_size, size)
         seeds = torch.randint(2**31 - 1, (self.n_init + 1,), generator=generator).tolist()
-        starts = [kmeans_plusplus(first, size, random_state=seed)[0] for seed in seeds[1:]]
+        starts = [kmeans_plusplus(first, size, sample_weight=w, random_state=seed)[0] for seed in seeds[1:]]
         clustering = MiniBatchKMeans(
             n_clusters=size,
-            init=min(
-                starts, key=lambda start: pairwise_distances_argmin_min(first, start, metric="sqeuclidean")[1].sum()
-            ),
+            init=min(starts, key=lambda start: _inertia(first, w, start)),
             n_init=1,
             batch_size=batch_rows,
             random_state=seeds[0],
@@ -115,9 +137,20 @@ class KMeans(RowSelector):
         )
         seen = min(self.max_epochs * n_rows, _ROWS_SEEN)
         for _ in range(max(1, round(seen / batch_rows))):
-            clustering.partial_fit(batch(batch_rows))
+            values, w = batch(batch_rows)
+            clustering.partial_fit(values, sample_weight=w)
         centres: NDArray[np.float64] = clustering.cluster_centers_
         return centres
+
+
+def _inertia(rows: NDArray[np.float64], weight: NDArray[np.float64] | None, centres: NDArray[np.float64]) -> float:
+    """Sum of the squared distances to the nearest centre."""
+    squares = pairwise_distances_argmin_min(rows, centres, metric="sqeuclidean")[1]
+    return float(squares.sum() if weight is None else weight @ squares)
+
+
+def _numpy(weight: Weights | None) -> NDArray[np.float64] | None:
+    return None if weight is None else weight.cpu().numpy()
 
 
 def distinct_rows(X: Rows) -> Int64[Tensor, " U"]:

@@ -127,6 +127,29 @@ def check_noise_variance(values: Numbers, shape: tuple[int, ...]) -> FloatArray:
     return np.broadcast_to(array, shape)
 
 
+def check_sample_weight(values: Numbers, n_rows: int) -> FloatArray:
+    """Weights of rows as a float64 array [N]; InputError unless they are finite, not negative and not all zero."""
+    array = to_array(values, "sample_weight")
+    if array.shape != (n_rows,):
+        raise InputError(
+            f"sample_weight must have one number for each of {n_rows} rows, the shape [{n_rows}], not"
+            f" {list(array.shape)}."
+        )
+    bad = ~np.isfinite(array) | (array < 0)
+    if bad.any():
+        row = int(np.flatnonzero(bad)[0])
+        raise InputError(
+            f"sample_weight is negative or not finite in {int(bad.sum())} row(s), the first {array[row]:g} in row"
+            f" {row}: give numbers from zero on; zero leaves a row out."
+        )
+    with np.errstate(over="ignore"):
+        total = array.sum()
+    if not 0.0 < total < np.inf:
+        what = "the sum of sample_weight overflows" if total else "sample_weight is zero in all rows"
+        raise InputError(f"{what}: at least one row must count, and weights are relative to one observation.")
+    return array
+
+
 def check_choice(name: str, value: Any, choices: Sequence[str]) -> None:
     """Raise ConfigurationError unless `value` is one of `choices`."""
     if value not in choices:

@@ -44,9 +44,7 @@ class Batcher:
     def batch(self) -> Batch:
         """Look up the rows of the present batch, every tensor with the sample axis in place."""
         data = self.data
-        parts = data.rest() if self.is_full else data.rest_at(self._rows)
-        X_s, y_s, X_b, y_b, *precision = (t.unsqueeze(-3) for t in (data.X_s, data.y_s, *parts))
-        return Batch(X_s, y_s, X_b, y_b, self.scale, *precision)
+        return data.batch(data.rest() if self.is_full else data.rest_at(self._rows), self.scale)
 
     def resume(self, order: Tensor | None, position: int) -> None:
         """Continue a pass through the rows in this order after `position` of them; None begins a new pass."""

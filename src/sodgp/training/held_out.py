@@ -23,7 +23,8 @@ _CHUNK = 500
 class HeldOut:
     """Rows X [V, D] and y [V, P] in scaled units to judge a model by, always with the same prediction draws.
 
-    `log_scale`, the sum over outputs of the log of the targets' scale, converts a log density to original units.
+    `weight` [V, 1] is how many observations each row stands for. `log_scale`, the sum over outputs of the log of the
+    targets' scale, converts a log density to original units.
     """
 
     X: Tensor
@@ -31,11 +32,14 @@ class HeldOut:
     log_scale: float
     seed: int
     n_samples: int
+    weight: Tensor | None = None
 
     def judge(self, inference: Inference, model: DeepGP, batcher: Batcher) -> Callable[[], float]:
         """A function that returns the current mean log predictive density of a row, in original units."""
         device = batcher.data.X_r.device
         X, y = self.X.to(device), self.y.to(device)
+        weight = torch.ones_like(y[:, 0]) if self.weight is None else self.weight[:, 0].to(y)
+        count = math.fsum(weight.tolist())
 
         def score() -> float:
             was_training = model.training
@@ -43,22 +47,24 @@ class HeldOut:
             try:
                 with torch.no_grad():
                     total = math.fsum(
-                        float(self._log_density(inference, model, batcher, X[rows], y[rows]).sum())
+                        float((weight[rows] * self._log_density(inference, model, batcher, X[rows], y[rows])).sum())
                         for rows in torch.arange(len(X), device=device).split(_CHUNK)
                     )
             finally:
                 model.train(was_training)
-            return total / len(X) - self.log_scale
+            return total / count - self.log_scale
 
         return score
 
     def _log_density(self, inference: Inference, model: DeepGP, batcher: Batcher, X: Tensor, y: Tensor) -> Tensor:
         """Log of the mixture's density at every row, jointly over outputs, [rows]."""
         draws = SharedDraws(self.seed, self.n_samples, dtype=X.dtype, device=X.device)
-        X_s, y_s, rows, y = (t.unsqueeze(0) for t in (*inference.given(batcher.data), X, y))
+        X_s, y_s, weight = inference.given(batcher.data)
+        weight = None if weight is None else weight.unsqueeze(0)
+        X_s, y_s, rows, y = (t.unsqueeze(0) for t in (X_s, y_s, X, y))
         # As in predictions, rows begin with the first numbers, whatever the predictor has used.
         own = SharedDraws(self.seed, self.n_samples, dtype=X.dtype, device=X.device)
-        mean, variance = inference.predictor(model, X_s, y_s, own).rows(rows, draws)
+        mean, variance = inference.predictor(model, X_s, y_s, own, weight).rows(rows, draws)
         _, p = model.likelihood.at(X_s, rows, draws)
         # Outputs are independent given the sample, so that the mixture is over whole rows.
         each = p.log_predictive_density(y, mean, variance).double().sum(-1, keepdim=True)

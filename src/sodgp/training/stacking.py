@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 
 import torch
 from torch import Tensor
@@ -56,6 +56,8 @@ def stack(inference: Inference, problems: Sequence[Problem], singles: Sequence[D
         raise ConfigurationError("replicates must have equal numbers of rows, columns, outputs and subset rows.")
     if len({p.data.precision_r is None for p in problems}) > 1:
         raise ConfigurationError("replicates must all have a known noise_variance, or none of them.")
+    if len({p.data.weight_r is None for p in problems}) > 1:
+        raise ConfigurationError("replicates must all have a sample_weight, or none of them.")
     architectures = [p.architecture for p in problems]
     weights = [torch.stack(W) for W in zip(*(a.mean_weights for a in architectures), strict=True)]
     stacked = replace(architectures[0], mean_weights=weights, replicates=replicates)
@@ -89,5 +91,5 @@ def _tensors(model: DeepGP) -> dict[str, Tensor]:
 
 def stack_data(sets: Sequence[TrainingSet]) -> TrainingSet:
     """The data of all replicates, each tensor with a leading replicate axis."""
-    names = ["X_s", "y_s", "X_r", "y_r", *([] if sets[0].precision_r is None else ["precision_r"])]
-    return TrainingSet(*(torch.stack([getattr(data, name) for data in sets]) for name in names))
+    names = [each.name for each in fields(TrainingSet) if getattr(sets[0], each.name) is not None]
+    return TrainingSet(**{name: torch.stack([getattr(data, name) for data in sets]) for name in names})

@@ -36,7 +36,9 @@ def rebuilt(
     given = method.rows_given(M, typed(info, "n_rows", int))
     for name, shape in {"subset.X": (given, D), "subset.y": (given, P)}.items():
         tensor_of(tensors, name, shape, dtype)
-    known = {"subset.X", "subset.y", *(["subset.indices"] if method.uses_subset else [])}
+    if "subset.weight" in tensors and not bool((tensor_of(tensors, "subset.weight", (given, 1), dtype) > 0).all()):
+        refuse("subset.weight", "not positive")
+    known = {"subset.X", "subset.y", "subset.weight", *(["subset.indices"] if method.uses_subset else [])}
     strange = sorted(name for name in tensors if name not in known and not name.startswith(STATE))
     if strange:
         refuse(strange[0][:60], "not part of such a model")

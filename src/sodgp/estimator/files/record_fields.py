@@ -304,7 +304,7 @@ def decode_names(info: Mapping[str, Any], entry: str, count: int) -> NDArray[np.
     return np.array(values, dtype=object)
 
 
-def encode_classes(classes: NDArray[Any] | None, rows: NDArray[np.int64] | None) -> dict[str, Any] | None:
+def encode_classes(classes: NDArray[Any] | None, rows: NDArray[Any] | None) -> dict[str, Any] | None:
     """Labels as JSON, with their type and the number of rows of each, where there are some."""
     if classes is None or rows is None:
         return None
@@ -312,8 +312,8 @@ def encode_classes(classes: NDArray[Any] | None, rows: NDArray[np.int64] | None)
     return {"dtype": kind, "values": classes.tolist(), "rows": rows.tolist()}
 
 
-def decode_classes(info: Mapping[str, Any]) -> tuple[NDArray[Any], NDArray[np.int64]]:
-    """The labels of a classifier, in ascending order, and their rows; ModelFileError for anything else."""
+def decode_classes(info: Mapping[str, Any]) -> tuple[NDArray[Any], NDArray[np.int64] | FloatArray]:
+    """The labels of a classifier, in ascending order, and their rows or weights; ModelFileError for anything else."""
     entry = typed(info, "classes", dict)
     values, kind, rows = entry.get("values"), entry.get("dtype"), entry.get("rows")
     types = {"str": str, "object": str, "bool": bool, **dict.fromkeys(_WHOLE, int), **dict.fromkeys(_FLOATS, float)}
@@ -325,7 +325,10 @@ def decode_classes(info: Mapping[str, Any]) -> tuple[NDArray[Any], NDArray[np.in
         refuse("classes", "not made of different labels of one type, in ascending order")
     if not isinstance(rows, list) or len(rows) != len(values):
         refuse("classes", "without rows")
-    counts = np.array([check_whole("classes", count, 1, 2**53) for count in rows], dtype=np.int64)
+    if all(type(count) is float and 0.0 < count < math.inf for count in rows):
+        counts = np.array(rows, dtype=np.float64)
+    else:
+        counts = np.array([check_whole("classes", count, 1, 2**53) for count in rows], dtype=np.int64)
     try:
         return np.array(values, dtype=kind), counts
     except OverflowError:

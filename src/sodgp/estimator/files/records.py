@@ -131,6 +131,7 @@ def to_record(estimator: DeepGPEstimator) -> Record:
         "hidden_widths": model.widths[:-1],
         "n_rows": fitted.n_rows,
         "n_held_out": fitted.n_held_out,
+        "n_left_out": fitted.n_left_out,
         "y_is_vector": columns.y_is_vector,
         "feature_names": encode_names(columns.inputs),
         "target_names": encode_names(columns.targets),
@@ -171,6 +172,7 @@ def _has_members(estimator: DeepGPEstimator, count: int, stopped: Any) -> bool:
 def _model_tensors(fitted: Fitted) -> dict[str, Tensor]:
     tensors: dict[str, Tensor] = {STATE + name: tensor for name, tensor in fitted.model.state_dict().items()}
     tensors |= {"subset.X": fitted.X_s[0], "subset.y": fitted.y_s[0]}
+    tensors |= {} if fitted.weight_s is None else {"subset.weight": fitted.weight_s[0]}
     if fitted.subset_indices is not None:
         tensors["subset.indices"] = torch.as_tensor(fitted.subset_indices, dtype=torch.int64)
     return tensors
@@ -250,6 +252,7 @@ def from_record(cls: type[E], record: Record) -> E:
     count = D if encoder is None else encoder.n_features_in_
     columns = Columns(count, n_targets, y_is_vector, inputs, targets, classes, class_rows, encoder)
     held_out = whole(info, "n_held_out", 0, 2**53)
+    left_out = whole(info, "n_left_out", 0, 2**53) if "n_left_out" in info else 0
     bounds, reason = info.get("restart_bounds"), info.get("subset_size_reason")
     members = []
     for number, (entry, tensors) in enumerate(zip(entries, parts, strict=True)):
@@ -263,12 +266,14 @@ def from_record(cls: type[E], record: Record) -> E:
                     columns=columns,
                     X_s=tensors["subset.X"].unsqueeze(0),
                     y_s=tensors["subset.y"].unsqueeze(0),
+                    weight_s=tensors["subset.weight"].unsqueeze(0) if "subset.weight" in tensors else None,
                     **scalers,
                     predict_seed=whole(entry, "predict_seed", 0, 2**31 - 1),
                     history=decode_history(typed(entry, "history", dict)),
                     seed=None if entry.get("seed") is None else whole(entry, "seed", 0, 2**32 - 1),
-                    subset_indices=_indices(tensors, M, N + held_out) if method.uses_subset else None,
+                    subset_indices=_indices(tensors, M, N + held_out + left_out) if method.uses_subset else None,
                     n_held_out=held_out,
+                    n_left_out=left_out,
                     diagnostics=decode_diagnostics(entry.get("diagnostics")),
                     restart_bounds=None if bounds is None else numbers_of("restart_bounds", bounds),
                     subset_size_reason=None if reason is None else typed(info, "subset_size_reason", str),

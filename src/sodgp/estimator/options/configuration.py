@@ -104,6 +104,7 @@ class Configuration:
         estimator: DeepGPEstimator,
         *,
         knows_noise: bool = False,
+        has_weights: bool = False,
         from_source: bool = False,
         resume: bool = False,
     ) -> Configuration:
@@ -112,9 +113,9 @@ class Configuration:
         Parameters
         ----------
         estimator : DeepGPEstimator
-        knows_noise, from_source, resume : bool
-            Whether `fit` gets noise variances, whether it reads rows from a source, and whether it continues from a
-            checkpoint.
+        knows_noise, has_weights, from_source, resume : bool
+            Whether `fit` gets noise variances and weights of rows, whether it reads rows from a source, and whether it
+            continues from a checkpoint.
 
         Raises
         ------
@@ -176,7 +177,7 @@ class Configuration:
             dtype=dtype,
             random_state=e.random_state,
         )
-        check_rules(Combination(e, config, knows_noise, from_source, resume))
+        check_rules(Combination(e, config, knows_noise, from_source, resume, has_weights))
         return config
 
     def likelihood_for(self, n_classes: int) -> LikelihoodOptions:

@@ -34,6 +34,7 @@ class Combination(NamedTuple):
     knows_noise: bool = False
     from_source: bool = False
     resume: bool = False
+    has_weights: bool = False
 
     @property
     def method(self) -> Inference:
@@ -133,6 +134,8 @@ def rules(c: Combination) -> Iterator[Rule]:
         c.resume and config.checkpoint is None,
         "resume=True needs a folder to resume from: set checkpoint='folder'.",
     )
+    weightless = c.method.objection_to_weights() if c.has_weights else None
+    yield Rule("sample_weight with a method that counts every row once", weightless is not None, weightless or "")
     objection = _objection(c)
     yield Rule("what the method objects to", objection is not None, objection or "")
 
@@ -162,6 +165,11 @@ def _of_sources(c: Combination) -> Iterator[Rule]:
         "a source with noise_variance",
         c.from_source and c.knows_noise,
         "noise_variance is given for rows in memory, and these come from a source: leave it out.",
+    )
+    yield Rule(
+        "a source with sample_weight",
+        c.from_source and c.has_weights,
+        "sample_weight is given for rows in memory, and these come from a source: leave it out, or repeat rows there.",
     )
 
 

@@ -188,6 +188,8 @@ def _fingerprint(problem: Problem) -> dict[str, Any]:
     known = [value for value in problem.architecture.likelihood.get_params().values() if isinstance(value, Tensor)]
     if data.precision_r is not None:
         digests["noise_variance"] = "".join(map(_sha256, [*known, data.precision_r]))
+    if data.weight_s is not None and data.weight_r is not None:
+        digests["sample_weight"] = _sha256(data.weight_s) + _sha256(data.weight_r)
     shape = [data.n_rest + len(data.X_s), data.X_s.shape[-1], data.y_s.shape[-1]]
     return {"shape": shape, **digests, "seed": problem.seed}
 
@@ -209,7 +211,7 @@ def _differences(then: Any, now: Any, name: str = "") -> list[str]:
         return [phrase for pair in zip(then, now, strict=True) for phrase in _differences(*pair, name)]
     if then == now:
         return []
-    if name in ("X", "y", "first subset", "noise_variance", "held-out rows"):
+    if name in ("X", "y", "first subset", "noise_variance", "sample_weight", "held-out rows"):
         return [f"{name} differs"]
     if name == "seed":
         return ["random_state differs"]

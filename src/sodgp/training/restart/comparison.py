@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Int64
 from torch import Tensor
 
-from sodgp.inference.contract import Batch, Inference, TrainingSet, bound, rest_of
+from sodgp.inference.contract import Inference, TrainingSet, bound, rest_of
 from sodgp.linalg.draws import FreshDraws
 from sodgp.model.deep_gp import DeepGP
 
@@ -42,9 +42,7 @@ def bound_of(
     order = _shuffled_rest(data.n_rest, torch.arange(0) if chosen is None else chosen, seed)
     # In their own order, so that where all take part they are what a full step sees.
     rows = order[: max(batch_rows, _LEAST_ROWS)].sort().values
-    parts = [data.X_s, data.y_s, *data.rest_at(rows)]
-    X_s, y_s, X_b, y_b, *precision = (part.to(device).unsqueeze(0) for part in parts)
-    batch = Batch(X_s, y_s, X_b, y_b, data.n_rest / len(rows) if len(rows) else 0.0, *precision)
+    batch = data.batch(data.rest_at(rows), data.n_rest / len(rows) if len(rows) else 0.0, device)
     generator = torch.Generator(device).manual_seed(seed)
     draws = FreshDraws(generator, n_samples, dtype=model.dtype, device=device)
     return float(bound(inference.terms(model, batch, draws)))

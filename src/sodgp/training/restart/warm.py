@@ -95,13 +95,17 @@ def _carry(
     """Carry q(F_S) over to the rows of `data` in the way that scores best; where none works, q stays as built."""
     device = model.device
     # The same rows in the same order: q itself, to the last bit and with the same signs in its factors.
-    if torch.equal(subset.X, data.X_s) and torch.equal(subset.y, data.y_s):
+    new_subset = data.subset
+    if all(_are_equal(*pair) for pair in zip(subset, new_subset, strict=True)):
         theirs = old.state_dict()
         for name, values in model.state_dict().items():
             if name.rsplit(".", 1)[-1] in _OF_ROWS:
                 values.copy_(theirs[name])
         return
-    before, after = (Subset(*(t.double().to(device) for t in pair)) for pair in (subset, (data.X_s, data.y_s)))
+    before, after = (
+        Subset(*(None if t is None else t.double().to(device) for t in each))  # type: ignore[arg-type]
+        for each in (subset, new_subset)
+    )
     try:
         new = copy.deepcopy(model).double()
         variants = inference.carried(old.double(), new, before, after, matching_rows(before, after))
@@ -114,6 +118,10 @@ def _carry(
     best = max(((value, q) for value, q in tried if math.isfinite(value)), key=lambda pair: pair[0], default=None)
     if best is not None:
         _put(model, best[1])
+
+
+def _are_equal(a: Tensor | None, b: Tensor | None) -> bool:
+    return a is b if a is None or b is None else torch.equal(a, b)
 
 
 @torch.no_grad()
@@ -141,6 +149,6 @@ def matching_rows(old: Subset, new: Subset) -> Int64[Tensor, " M"]:
 
     A row of `old` is taken once: of equal rows the first goes to the first.
     """
-    rows = {tuple(row): position for position, row in reversed(list(enumerate(torch.cat(old, -1).tolist())))}
-    found = [rows.pop(tuple(row), -1) for row in torch.cat(new, -1).tolist()]
+    rows = {tuple(row): position for position, row in reversed(list(enumerate(torch.cat(old[:2], -1).tolist())))}
+    found = [rows.pop(tuple(row), -1) for row in torch.cat(new[:2], -1).tolist()]
     return torch.tensor(found, dtype=torch.int64, device=new.X.device)

@@ -50,7 +50,11 @@ class SamplingStep:
         self.iteration = _constant(torch.zeros((), dtype=torch.int64))
         self.step_size = like.new_tensor(method.step_size)
         self._first = origin[..., 0].clone()
-        self._margin = _NATS_A_NUMBER * (batcher.data.y_r.shape[-2:].numel() + origin.shape[-1])
+        data = batcher.data
+        count: int | Tensor = data.y_r.shape[-2:].numel()
+        if data.weight_r is not None:
+            count = data.y_r.shape[-1] * data.weight_r.sum((-2, -1)).unsqueeze(-1)
+        self._margin = _NATS_A_NUMBER * (count + origin.shape[-1])
         self.parameters = [*hyper_parameters, *self._sampler()]
         self._burn_in: Callable[[], Terms] = self._once
         self._frozen: Callable[[], Terms] = self._once_frozen
