@@ -25,12 +25,21 @@ def tiny(**options):
     return DeepGPRegressor().set_params(n_layers=1, random_state=0, **options)
 
 
-def test_sample_weights_are_refused():
-    """A weight of 2 would have to be the same as two rows, and these change the subset: see docs/scikit-learn.md."""
-    with pytest.raises(TypeError, match="sample_weight"):
-        tiny().fit(FRAME, Y, sample_weight=np.ones(40))
-    with pytest.raises(TypeError, match="positional"):
-        tiny().fit(FRAME, Y, np.ones(40))  # would be taken for something else
+def test_weights_are_routed_through_searches_and_pipelines_to_fits_and_scores():
+    weight = np.where(FRAME["a"] > 0, 1.0, 0.0)
+    with sklearn.config_context(enable_metadata_routing=True):
+        model = tiny().set_fit_request(sample_weight=True, noise_variance=True).set_score_request(sample_weight=True)
+        scaler = StandardScaler().set_fit_request(sample_weight=True)
+        search = GridSearchCV(make_pipeline(scaler, model), {"deepgpregressor__subset_size": [5]}, cv=2)
+        search.fit(FRAME, Y, sample_weight=weight, noise_variance=NOISE)
+        fitted = search.best_estimator_[-1].fitted_
+        assert fitted.n_left_out == (weight == 0).sum()
+        assert fitted.n_rows == weight.sum()
+        assert fitted.likelihood.name == "known_noise"
+        with pytest.raises(sklearn.exceptions.UnsetMetadataPassedError, match="sample_weight"):
+            cross_validate(clone(tiny()), FRAME, Y, params={"sample_weight": weight}, cv=2)
+    alone = tiny(subset_size=5).fit(FRAME, Y, weight)
+    assert alone.score(FRAME, Y, weight) != alone.score(FRAME, Y)
 
 
 def test_noise_variances_are_routed_through_searches_and_pipelines():

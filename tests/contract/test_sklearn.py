@@ -26,7 +26,25 @@ ESTIMATORS = [
 ]
 
 
-@parametrize_with_checks(ESTIMATORS)
+# The subset is chosen at random among the rows, and repeated rows are more to choose from; batches and draws differ
+# likewise. tests/theorems/test_weights.py has the equality where the subset is the same.
+RANDOM = {"check_sample_weight_equivalence_on_dense_data": "repeated rows are others for the choice of a subset"}
+OF_WEIGHTS = (
+    "check_sample_weights_pandas_series",
+    "check_sample_weights_not_an_array",
+    "check_sample_weights_list",
+    "check_sample_weights_shape",
+    "check_sample_weights_not_overwritten",
+    "check_all_zero_sample_weights_error",
+)
+
+
+def expected(estimator):
+    refused = estimator.inference == "mean_field"
+    return RANDOM | (dict.fromkeys(OF_WEIGHTS, "mean-field refuses weights by name") if refused else {})
+
+
+@parametrize_with_checks(ESTIMATORS, expected_failed_checks=expected)
 @pytest.mark.filterwarnings("ignore::sodgp.errors.SubsetSizeWarning")
 def test_scikit_learn_check_passes(estimator, check):
     check(estimator)
@@ -49,10 +67,13 @@ def test_the_checks_that_need_scipys_array_api_pass_too():
     script = (
         "from sklearn.utils.estimator_checks import check_estimator\n"
         "from sodgp import DeepGPRegressor\n"
-        "results = check_estimator(DeepGPRegressor(n_samples=2, n_predict_samples=5, max_iter=15, learning_rate=0.1))\n"
-        "print({r['status'] for r in results}, any('array_api' in r['check_name'] for r in results))"
+        f"expected = {RANDOM}\n"
+        "model = DeepGPRegressor(n_samples=2, n_predict_samples=5, max_iter=15, learning_rate=0.1)\n"
+        "results = check_estimator(model, expected_failed_checks=expected)\n"
+        "failed = {r['check_name'] for r in results if r['status'] != 'passed'}\n"
+        "print(failed <= expected.keys(), any('array_api' in r['check_name'] for r in results))"
     )
     environment = {**os.environ, "SCIPY_ARRAY_API": "1", "OMP_NUM_THREADS": "1"}
     done = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=False)
     there_are_some = tuple(map(int, sklearn.__version__.split(".")[:2])) >= (1, 9)
-    assert done.stdout.strip() == f"{{'passed'}} {there_are_some}", done.stderr
+    assert done.stdout.strip() == f"True {there_are_some}", done.stderr

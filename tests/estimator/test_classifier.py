@@ -13,6 +13,7 @@ from sklearn.metrics import log_loss
 from sklearn.model_selection import GridSearchCV, cross_val_predict
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
+from sklearn.utils.class_weight import compute_sample_weight
 
 from sodgp import DSVI, SGHMC, DeepGPClassifier, DeepGPRegressor
 from sodgp.errors import ConfigurationError, InputError, InputTypeError, ModelFileError
@@ -171,9 +172,21 @@ def test_scikit_learns_tools():
     assert calibrated.predict_proba(X).shape == (60, 3)
 
 
-def test_weights_are_refused_by_name():
-    with pytest.raises(InputTypeError, match=r"no argument 'sample_weight': rows cannot be weighted"):
-        classifier().fit(X, TWO, sample_weight=np.ones(60))
+def test_weights_of_classes_are_those_of_their_rows():
+    """Balanced rows pull the probabilities of a rare class up, and the shares that ignore the inputs are equal."""
+    few = np.where(np.arange(60) % 6 == 0, "rare", "often")
+    plain, balanced = (
+        classifier(n_layers=1, max_iter=40).fit(X, few, weight)
+        for weight in (None, compute_sample_weight("balanced", few))
+    )
+    share = [model.predict_proba(X)[:, 1].mean() for model in (plain, balanced)]
+    assert share[0] < 0.25 < share[1]
+    np.testing.assert_allclose(balanced.fitted_.columns.class_rows, [30.0, 30.0])
+
+
+def test_arguments_that_are_none_are_refused_by_name():
+    with pytest.raises(InputTypeError, match=r"no argument 'class_weight': give sample_weight=.*compute_sample_weight"):
+        classifier().fit(X, TWO, class_weight="balanced")
     with pytest.raises(TypeError, match="class_weight"):
         DeepGPClassifier(class_weight="balanced")
     with pytest.raises(InputTypeError, match="'noise_variance': labels have no known noise"):

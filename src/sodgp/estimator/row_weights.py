@@ -94,6 +94,8 @@ def _count(values: Any) -> int:
     shape = getattr(values, "shape", None)
     if shape is not None and len(shape) > 0:
         return int(shape[0])
-    if not hasattr(values, "__len__"):
-        raise InputError(f"a table of rows is needed, not {values!r:.100}.")
-    return len(values)
+    if hasattr(values, "__len__"):
+        return len(values)
+    if hasattr(values, "__array__"):
+        return _count(np.asarray(values))
+    raise InputError(f"a table of rows is needed, not {values!r:.100}.")
