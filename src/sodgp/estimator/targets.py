@@ -113,7 +113,7 @@ def labels_and_codes(y: Any) -> tuple[NDArray[Any], NDArray[np.int64]]:
     return classes, codes
 
 
-def warn_of_single_rows(classes: NDArray[Any], rows: NDArray[np.int64]) -> None:
+def warn_of_single_rows(classes: NDArray[Any], rows: NDArray[Any]) -> None:
     """Warn of classes with one row."""
     single = classes[rows == 1]
     if len(single):
