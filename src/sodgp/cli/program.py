@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from sodgp.cli import judge
+from sodgp.cli.arguments import Dropped, Json, ModelPath, Table, TaskName, Threads, loaded
 from sodgp.cli.columns import Decimal, Encoding, KeptInFit, KeptInFront, Kinds, Missing, Reading, Separator, encoder_of
 from sodgp.cli.config import FitConfig, read_config
 from sodgp.cli.group import DEBUG, Commands, ExitCode
@@ -20,7 +22,6 @@ from sodgp.cli.summary import line, print_json, print_summary, print_table, prin
 from sodgp.cli.tables import (
     as_json_columns,
     check_output,
-    known_targets,
     levels,
     model_inputs,
     table_suffix,
@@ -30,7 +31,7 @@ from sodgp.cli.tables import (
 from sodgp.cli.tasks import estimator_for, told_task
 from sodgp.errors import ConfigurationError
 from sodgp.system.memory import keep_freed_memory
-from sodgp.system.progress import progress, say
+from sodgp.system.progress import progress
 
 if TYPE_CHECKING:
     from sodgp import DeepGPClassifier, DeepGPRegressor
@@ -47,6 +48,8 @@ _EPILOG = """Examples:
 
 [bold]sodgp report model/ held-out.csv --out report.html[/]
 
+[bold]sodgp compare data.csv --target y[/]
+
 [bold]sodgp predict model/ new.csv --out predictions.csv[/]
 
 Exit codes: 0 success, 1 bad data or files, 2 usage, 3 numbers or memory run out, 4 a bug, 130 interrupted."""
@@ -60,15 +63,6 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-
-Table = Annotated[Path, typer.Argument(help="Table with a header row: .csv, .tsv (also .gz) or .parquet.")]
-ModelPath = Annotated[Path, typer.Argument(help="Model that `sodgp fit` or `DeepGPRegressor.save` wrote.")]
-Targets = Annotated[
-    list[str] | None,
-    typer.Option("--target", help="Column with the target; repeat it for several. [dim]\\[default: the model's][/]"),
-]
-Json = Annotated[bool, typer.Option("--json", help="JSON on stdout, for programs.")]
-Threads = Annotated[int | None, typer.Option(min=1, help="CPU threads. [dim]\\[default: 1][/]", show_default=False)]
 
 
 def main() -> None:
@@ -113,20 +107,11 @@ def fit(
     out: Annotated[
         str | None, typer.Option("--out", "-o", help="Where to save: a folder (model/) or one file (m.sodgp).")
     ] = None,
-    task: Annotated[
-        str | None,
-        typer.Option(
-            help="regression, classification or counts. [dim]\\[default: classification for a target of text or of two"
-            " values, else regression][/]",
-            show_default=False,
-        ),
-    ] = None,
+    task: TaskName = None,
     config: Annotated[
         Path | None, typer.Option(help="TOML file; its keys are the options below, data, target and so on. Flags win.")
     ] = None,
-    drop: Annotated[
-        list[str] | None, typer.Option(help="Column to leave out; repeat it for several.", show_default=False)
-    ] = None,
+    drop: Dropped = None,
     columns: Kinds = None,
     keep: KeptInFit = None,
     missing: Missing = None,
@@ -252,7 +237,7 @@ def predict(
     if out is not None:
         table_suffix(out)
         check_output(out, data)
-    estimator = _loaded(model, threads)
+    estimator = loaded(model, threads)
     reading = Reading(separator, decimal, encoding).for_model(estimator)
     if out is not None and is_large(data):
         shown = Shown(wanted, keep, is_json=as_json)
@@ -271,84 +256,9 @@ def predict(
     print_written(len(result), list(result), out, as_json)
 
 
-@app.command(epilog="Example: [bold]sodgp evaluate model/ held-out.csv --json[/]")
-def evaluate(
-    model: ModelPath,
-    data: Table,
-    target: Targets = None,
-    bootstrap: Annotated[int, typer.Option(min=0, help="Resamples behind the intervals; 0 for none.")] = 1000,
-    separator: Separator = None,
-    decimal: Decimal = None,
-    encoding: Encoding = None,
-    as_json: Json = False,
-    threads: Threads = None,
-) -> None:
-    """Score a saved model on a table that it has not seen: NLPP, RMSE, CRPS, coverage, each with a 95 % interval.
-
-    Of classes log loss, Brier score, accuracy, area under the ROC curve and calibration error.
-    """
-    from sodgp.cli.predictions import observed
-    from sodgp.cli.scores import as_dictionary, print_scores
-    from sodgp.evaluation.scores import evaluate as run
-
-    estimator = _loaded(model, threads)
-    X, y, names = known_targets(estimator, data, target or [], Reading(separator, decimal, encoding))
-    found = run(estimator, X, observed(estimator, y), targets=names)
-    if as_json:
-        print_json({"model": str(model), "data": str(data), **as_dictionary(found, bootstrap)})
-    else:
-        print_scores(found, bootstrap)
-
-
-@app.command(epilog="Example: [bold]sodgp report model/ held-out.csv --out report.html[/]")
-def report(
-    model: ModelPath,
-    data: Table,
-    target: Targets = None,
-    out: Annotated[Path, typer.Option("--out", "-o", help="The page, one .html file.")] = Path("report.html"),
-    cv: Annotated[
-        int | None,
-        typer.Option(min=2, help="Cross-validate on DATA, the training table, with so many fits.", show_default=False),
-    ] = None,
-    title: Annotated[str, typer.Option(help="Of the page. [dim]\\[default: Model of TARGET][/]")] = "",
-    seed: Annotated[int, typer.Option(min=0, help="Of folds, bootstrap and permutations.")] = 0,
-    jobs: Annotated[int, typer.Option(help="Processes for the fits of --cv; -1: one for each core.")] = 1,
-    separator: Separator = None,
-    decimal: Decimal = None,
-    encoding: Encoding = None,
-    as_json: Json = False,
-    threads: Threads = None,
-) -> None:
-    """Write one HTML page about a model on rows it has not seen: scores, calibration, worst rows, warnings.
-
-    With --cv the page rests on new fits with the model's options, each evaluated on the rows it did not see. The page
-    opens offline, prints well and fits a phone.
-    """
-    from sodgp.cli.predictions import observed
-    from sodgp.cli.scores import as_dictionary
-    from sodgp.evaluation.format import counted
-    from sodgp.report import cross_validated, held_out
-
-    if out.suffix.lower() not in (".html", ".htm"):
-        raise ConfigurationError(f"--out {out} must end in .html.")
-    check_output(out, data, model)
-    estimator = _loaded(model, threads)
-    X, y, names = known_targets(estimator, data, target or [], Reading(separator, decimal, encoding))
-    truth = observed(estimator, y)
-    about: dict[str, Any] = {"title": title, "model_name": str(model), "data_name": str(data), "random_state": seed}
-    if cv is None:
-        found = held_out(estimator, X, truth, targets=names, **about)
-    else:
-        with progress(cv * estimator.n_members_, "cross-validation", shown=not as_json) as begin:
-            found = cross_validated(estimator, X, truth, cv, targets=names, begin=begin, n_jobs=jobs, **about)
-    found.write(out)
-    if as_json:
-        warned = [vars(finding) for finding in found.findings]
-        print_json({"written_to": str(out), "findings": warned, **as_dictionary(found.evaluation, 1000)})
-        return
-    for finding in found.findings:
-        say(f"{'Warning' if finding.level == 'bad' else 'Note'}: {finding.text}")
-    say(f"Report on {counted(len(found.evaluation), 'row')} written to {out}")
+app.command(epilog="Example: [bold]sodgp evaluate model/ held-out.csv --json[/]")(judge.evaluate)
+app.command(epilog="Example: [bold]sodgp report model/ held-out.csv --out report.html[/]")(judge.report)
+app.command(epilog="Example: [bold]sodgp compare data.csv --target y --cv 5 --jobs 2[/]")(judge.compare)
 
 
 @app.command(epilog="Example: [bold]sodgp info model/[/]")
@@ -356,7 +266,7 @@ def info(model: ModelPath, as_json: Json = False) -> None:
     """Say what a saved model is: its inputs, targets, layers, training and noise."""
     from sodgp.estimator.describe import describe
 
-    about = describe(_loaded(model))
+    about = describe(loaded(model))
     if as_json:
         print_json(about)
     else:
@@ -375,13 +285,6 @@ def demo(
     from sodgp.cli.demo import run
 
     run(out, seed)
-
-
-def _loaded(path: Path, threads: int | None = None) -> DeepGPRegressor | DeepGPClassifier:
-    from sodgp.estimator.files.records import load_any
-
-    model = load_any(path)
-    return model.set_params(n_threads=threads or model.n_threads)
 
 
 def _early_stopping(model: DeepGPRegressor | DeepGPClassifier, patience: int | None) -> list[EarlyStopping]:

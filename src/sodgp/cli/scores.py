@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sodgp.errors import printable
 from sodgp.evaluation.classes import ClassEvaluation
 from sodgp.evaluation.format import CLASS_LABELS, LABELS, counted, interval, number
 from sodgp.evaluation.scores import Evaluation, Score
+
+if TYPE_CHECKING:
+    from sodgp.evaluation.comparison import Comparison
 
 
 def as_dictionary(evaluation: Evaluation | ClassEvaluation, n_bootstrap: int) -> dict[str, Any]:
@@ -45,3 +48,40 @@ def print_scores(evaluation: Evaluation | ClassEvaluation, n_bootstrap: int) -> 
             ends = [interval(key, score)] if n_bootstrap else []
             table.add_row(label, number(key, score.value), *ends, note)
         console.print(table)
+
+
+def comparison_as_dictionary(found: Comparison) -> dict[str, Any]:
+    """Scores and seconds of every contestant, by target."""
+    contestants = {
+        name: {"seconds": judged.seconds, **as_dictionary(judged.evaluation, 1000)}
+        for name, judged in found.contestants.items()
+    }
+    return {"task": found.task.kind, "evaluated_by": found.how, "scores": list(found.scores), "models": contestants}
+
+
+def print_comparison(found: Comparison) -> None:
+    """One table for each target, on stdout: the best of the main score is bold."""
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    console, labels = Console(), LABELS | CLASS_LABELS
+    main, *others = found.scores
+    for target, name in enumerate(found.task.targets):
+        table = Table(
+            title=Text(f"{printable(name, one_line=True)}: {found.how}"), box=box.SIMPLE_HEAD, pad_edge=False, padding=0
+        )
+        heads = [labels[main][0], "95 % interval", *(labels[key][0] for key in others), "seconds"]
+        table.add_column("model", no_wrap=True)
+        for head in heads:
+            table.add_column(head, justify="right", no_wrap=head.endswith("interval"))
+        scores = {who: judged.evaluation.scores(target) for who, judged in found.contestants.items()}
+        best = min(scores, key=lambda who: scores[who][main].value)
+        for who, own in scores.items():
+            values = [number(main, own[main].value), interval(main, own[main])]
+            values += [number(key, own[key].value) for key in others]
+            seconds = f"{found.contestants[who].seconds:.1f}"
+            table.add_row(who, *values, seconds, style="bold" if who == best else "")
+        console.print(table)
+    console.print(f"{labels[main][0]}: lower is better. Seconds are those of all fits.", highlight=False)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -40,9 +41,15 @@ def training_data(
 
 
 def known_targets(
-    model: DeepGPEstimator, path: Path, targets: list[str], reading: Reading | None = None
-) -> tuple[pd.DataFrame, pd.DataFrame, list[str]]:
-    """Inputs of a model, targets to compare it with, and their names; without `targets` those that the model knows."""
+    model: DeepGPEstimator, path: Path, targets: list[str], reading: Reading | None = None, side: Sequence[str] = ()
+) -> tuple[pd.DataFrame, pd.DataFrame, list[str], pd.DataFrame]:
+    """Inputs of a model, targets to compare it with, their names, and the columns `side`.
+
+    Without `targets` they are those that the model knows.
+    """
+    import pandas as pd
+
+    from sodgp.cli.splits import side_columns
     from sodgp.estimator.describe import TASKS
     from sodgp.tables.files import split_target
 
@@ -63,9 +70,12 @@ def known_targets(
     reading = (reading or Reading()).for_model(model)
     frame = reading.table(path)
     _, y = split_target(frame, names)
-    X = model_inputs(model, frame.drop(columns=names), path, quiet=set(fitted))
-    X, y = with_targets(X, y, path, reading, TASKS[model.likelihood_.targets])
-    return X, y, names
+    beside = side_columns(frame, side)
+    X = model_inputs(model, frame.drop(columns=names), path, quiet={*fitted, *side})
+    # Under numbers, since they may be inputs, too.
+    both = pd.concat([X, beside.set_axis(range(len(side)), axis=1)], axis=1)
+    both, y = with_targets(both, y, path, reading, TASKS[model.likelihood_.targets])
+    return both.iloc[:, : X.shape[1]], y, names, both.iloc[:, X.shape[1] :].set_axis(beside.columns, axis=1)
 
 
 def with_targets(

@@ -28,7 +28,7 @@ from sodgp.system.running import only_whole
 from sodgp.training.callbacks import EarlyStopping
 from sodgp.training.history import Callback
 
-__all__ = ["FoldFit", "Part", "Trial", "cross_validate", "joined_parts", "judged", "trial_of"]
+__all__ = ["FoldFit", "Part", "Trial", "cross_validate", "joined_parts", "judged", "targets_of", "trial_of"]
 
 R = TypeVar("R")
 
@@ -131,10 +131,15 @@ def trial_of(
             "the model was fitted with noise_variance, which the folds would lack: leave cv out, and evaluate the model"
             " on rows held out."
         )
-    is_classes = not isinstance(model, DeepGPRegressor)
-    truth = _labels(model, X, y) if is_classes else observed(model, X, y, by_name=by_name)
+    truth = targets_of(model, X, y, by_name=by_name)
+    is_classes = model.fitted_.columns.classes is not None
     folds = folds_of(cv, truth, is_classes=is_classes, groups=groups, random_state=random_state)
     return Trial(model, X, truth, folds)
+
+
+def targets_of(model: DeepGPEstimator, X: Any, y: Any, *, by_name: bool = True) -> NDArray[Any]:
+    """Targets of rows X as a fitted model has them, checked: numbers [N, P], or labels [N]."""
+    return observed(model, X, y, by_name=by_name) if isinstance(model, DeepGPRegressor) else _labels(model, X, y)
 
 
 def _labels(model: DeepGPEstimator, X: Any, y: Any) -> NDArray[Any]:

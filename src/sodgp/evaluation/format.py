@@ -34,6 +34,14 @@ CLASS_LABELS: Final[dict[str, tuple[str, bool, str]]] = {
 }
 
 
+# By which models are held against each other, the main score first.
+COMPARED: Final[dict[str, tuple[str, ...]]] = {
+    "regression": ("nlpp", "rmse", "crps", "coverage_90"),
+    "counts": ("nlpp", "rmse", "crps", "coverage_90"),
+    "classification": ("log_loss", "brier", "accuracy", "roc_auc"),
+}
+
+
 def counted(count: int, what: str) -> str:
     """A number of things.
 

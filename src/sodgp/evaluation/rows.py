@@ -13,7 +13,7 @@ from sodgp.estimator.describe import models_of
 from sodgp.system.validation import FloatArray
 from sodgp.tables.frames import Cells
 
-__all__ = ["held_inputs", "numbers_of_rows", "shared_rows", "table_rows", "take"]
+__all__ = ["held_inputs", "numbers_of_rows", "shared_rows", "table_rows", "take", "training_rows"]
 
 
 def take(X: Any, rows: NDArray[np.int64]) -> Any:
@@ -43,6 +43,25 @@ def held_inputs(model: DeepGPEstimator) -> FloatArray:
     scaled = [one.fitted_.X_s[0].double().cpu().numpy() for one in models_of(model)]
     scaler = model.fitted_.x_scaler
     return np.concatenate([scaler.inverse_transform(rows) if len(rows) else rows for rows in scaled])
+
+
+def training_rows(model: DeepGPEstimator) -> tuple[FloatArray, FloatArray] | None:
+    """All training rows and their targets, [N, D] and [N, P], in original units; None where the model keeps some only.
+
+    Examples
+    --------
+    >>> from sodgp import DeepGPRegressor
+    >>> X = np.linspace(-1, 1, 30)[:, None]
+    >>> model = DeepGPRegressor(n_layers=1, max_iter=5, random_state=0).fit(X, X[:, 0])
+    >>> found = training_rows(model)
+    >>> bool(np.allclose(found[0], found[1]))
+    True
+    """
+    fitted = model.fitted_.models[0]
+    if fitted.likelihood.targets != "numbers" or len(fitted.X_s[0]) != fitted.n_rows:
+        return None
+    X, y = (values[0].double().cpu().numpy() for values in (fitted.X_s, fitted.y_s))
+    return fitted.x_scaler.inverse_transform(X), fitted.y_scaler.inverse_transform(y)
 
 
 def shared_rows(model: DeepGPEstimator, rows: FloatArray) -> tuple[int, int]:

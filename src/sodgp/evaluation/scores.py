@@ -275,6 +275,21 @@ def evaluate(
     return Evaluation(tuple(names), truth, mean, std, low, high, log_prob, crps, pit, base_mean, base_std, is_count)
 
 
+def evaluation_of(
+    dist: GaussianMixture | StudentMixture | CountMixture,
+    y: FloatArray,
+    targets: Sequence[str],
+    base_mean: FloatArray,
+    base_std: FloatArray,
+    *,
+    is_count: bool = False,
+) -> Evaluation:
+    """The evaluation of any distribution of targets y [N, P], given mean and spread [P] of the training targets."""
+    mean, std, low, high, log_prob, crps, pit = _predicted(dist, y)
+    at, spread = (np.broadcast_to(values, y.shape) for values in (base_mean, base_std))
+    return Evaluation(tuple(targets), y, mean, std, low, high, log_prob, crps, pit, at, spread, is_count)
+
+
 def check_rows(X: Any, y: NDArray[Any]) -> None:
     """Raise InputError unless X is a table of as many rows as y, and has at least one."""
     check_readable(X, "X")

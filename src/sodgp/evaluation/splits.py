@@ -71,6 +71,8 @@ def folds_of(
     InputError
         `groups` has another number of rows, or gaps.
     """
+    if isinstance(cv, Folds):
+        return Folds(_checked(cv.splits, len(y)), cv.words)
     count = len(y)
     names = None if groups is None else _groups(groups, count)
     if isinstance(cv, bool | str) or not (isinstance(cv, int | np.integer) or hasattr(cv, "split") or _is_list(cv)):

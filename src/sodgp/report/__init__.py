@@ -28,6 +28,7 @@ def write_report(
     *,
     cv: Splits | None = None,
     groups: Any = None,
+    train: tuple[Any, Any] | None = None,
     n_jobs: int | None = None,
     title: str = "",
     model_name: str = "",
@@ -47,6 +48,9 @@ def write_report(
         Folds of a cross-validation, which fits a model with the options of `model` for each; None evaluates `model`.
     groups : array of shape [N], optional
         For a cross-validation: rows of a group are all in one fold.
+    train : (X, y), optional
+        The training rows, to which a linear model and boosting are fitted for comparison; not needed with `cv`, and
+        where the model keeps all of them (up to 2,000 rows by default).
     n_jobs : int or None
         Processes for the fits of the cross-validation, as in joblib.
     title, model_name, data_name : str, for the head of the page
@@ -78,7 +82,7 @@ def write_report(
     if cv is None:
         if groups is not None:
             raise ConfigurationError("groups are for a cross-validation: say with cv how many folds there are.")
-        report = held_out(model, X, y, random_state=random_state, **head)
+        report = held_out(model, X, y, train=train, random_state=random_state, **head)
     else:
         report = cross_validated(model, X, y, cv, groups=groups, n_jobs=n_jobs, random_state=random_state, **head)
     report.write(path)

@@ -17,6 +17,7 @@ from sodgp.predictive.classes import codes_of
 from sodgp.report.figures import importance_picture, picture
 from sodgp.report.findings import TOO_FEW_ROWS, Finding, listed
 from sodgp.report.kinds import Kind, Section
+from sodgp.report.simpler import simpler
 from sodgp.report.tables import Table, short, worst_rows
 from sodgp.system.validation import FloatArray
 
@@ -126,9 +127,10 @@ def _percent(p: float) -> str:
 def _sentence(report: Report, target: int) -> str:
     scores, found = report.scores[target], _of(report)
     accuracy, base = scores["accuracy"].value, scores["base_accuracy"].value
+    others = "".join(f", {name} in {100 * v:.0f} %" for name, v in simpler(report, target, "accuracy").items())
     right = (
         f"The most probable class of {found.targets[0]} is right in {100 * accuracy:.0f} % of the rows (the most"
-        f" frequent class in {100 * base:.0f} %)"
+        f" frequent class in {100 * base:.0f} %{others})"
     )
     if scores["ece"].value <= max(scores["ece_chance"].value, _SMALL_ERROR):
         return f"{right}, and nothing speaks against its probabilities."
@@ -202,7 +204,6 @@ def _rare(report: Report) -> Iterator[Finding]:
 CLASSES = Kind(
     labels=CLASS_LABELS,
     headlines=("accuracy", "log_loss", "roc_auc", "ece"),
-    compared=("log_loss", "brier", "accuracy", "roc_auc"),
     note=(
         "“Error of chance alone”: 95 % of perfectly calibrated models with these probabilities are below it. “Without"
         " inputs”: the shares of the classes in the training rows, what a model must beat."

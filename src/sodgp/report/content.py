@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -14,11 +14,13 @@ from numpy.typing import NDArray
 
 from sodgp.errors import InputError
 from sodgp.estimator.base import DeepGPEstimator
-from sodgp.estimator.columns import in_parts
+from sodgp.estimator.columns import in_parts, rows_of
 from sodgp.estimator.describe import describe
+from sodgp.evaluation.baselines import judge_baselines, task_of
 from sodgp.evaluation.classes import ClassEvaluation
 from sodgp.evaluation.counts import Frequencies, frequencies_of_rows, steps_of
-from sodgp.evaluation.rows import numbers_of_rows, shared_rows, table_rows
+from sodgp.evaluation.cross_validation import targets_of
+from sodgp.evaluation.rows import numbers_of_rows, shared_rows, table_rows, training_rows
 from sodgp.evaluation.scores import Evaluation, Score, evaluate
 from sodgp.report.findings import Finding, find
 from sodgp.report.kinds import Kind, kind_of
@@ -52,6 +54,8 @@ class Report:
         Of counts: how often each was seen and expected.
     how : str
         How it was evaluated.
+    baselines : dict of str to Evaluation or ClassEvaluation
+        Simpler models, fitted to the same rows and judged by the same; empty where the training rows are not known.
 
     Examples
     --------
@@ -78,6 +82,7 @@ class Report:
     numbers: NDArray[np.int64] | None = None
     frequencies: Frequencies | None = None
     how: str = "held-out rows"
+    baselines: Mapping[str, Evaluation | ClassEvaluation] = field(default_factory=dict)
     date: str = field(default_factory=lambda: datetime.date.today().isoformat())
 
     @cached_property
@@ -142,6 +147,7 @@ def held_out(
     data_name: str = "",
     random_state: int = 0,
     targets: Sequence[str] | None = None,
+    train: tuple[Any, Any] | None = None,
 ) -> Report:
     """A report on rows that the model has not seen.
 
@@ -151,6 +157,8 @@ def held_out(
         As in `write_report`.
     targets : sequence of str, optional
         Names of the columns of y.
+    train : (X, y), optional
+        The training rows, for simpler models to compare with; without them those that the model keeps, if it keeps all.
 
     Examples
     --------
@@ -177,7 +185,23 @@ def held_out(
         overlap=shared_rows(model, rows),
         cells=cells,
         frequencies=frequencies(model, X, found),
+        baselines=_baselines(model, train, rows, found),
     )
+
+
+def _baselines(
+    model: DeepGPEstimator, train: tuple[Any, Any] | None, rows: FloatArray, found: Evaluation | ClassEvaluation
+) -> dict[str, Evaluation | ClassEvaluation]:
+    """Simpler models of the training rows, where these are known, judged by the same rows."""
+    y_new = found.classes[found.y] if isinstance(found, ClassEvaluation) else found.y
+    if train is not None:
+        X, y = rows_of(model, train[0]), targets_of(model, *train)
+    else:
+        kept = training_rows(model)
+        if kept is None:
+            return {}
+        X, y = kept
+    return judge_baselines(task_of(model, found.targets), X, y, rows, y_new)
 
 
 def frequencies(

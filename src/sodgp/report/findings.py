@@ -45,7 +45,9 @@ class Finding:
 
 def find(report: Report) -> list[Finding]:
     """All warnings, the serious ones first."""
-    found = [finding for rule in (*_BEFORE, *report.kind.rules, *_AFTER) for finding in rule(report)]
+    from sodgp.report import simpler
+
+    found = [finding for rule in (*_BEFORE, *report.kind.rules, simpler.findings, *_AFTER) for finding in rule(report)]
     return sorted(found, key=lambda finding: finding.level != "bad")
 
 

@@ -10,7 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sodgp.estimator.base import DeepGPEstimator
+from sodgp.estimator.columns import rows_of
 from sodgp.estimator.describe import input_names, target_names
+from sodgp.evaluation.baselines import Task, judge_baselines, task_of
 from sodgp.evaluation.classes import ClassEvaluation
 from sodgp.evaluation.counts import Frequencies
 from sodgp.evaluation.cross_validation import Part, joined_parts, judged, trial_of
@@ -109,6 +111,7 @@ def cross_validated(
         numbers=None if is_all else chosen,
         frequencies=sum(counts[1:], counts[0]) if counts else None,
         how=trial.folds.words,
+        baselines={name: joined_parts([fold.baselines[name] for fold in found], order) for name in found[0].baselines},
     )
 
 
@@ -118,6 +121,7 @@ class _Fold(NamedTuple):
     importance: Importance
     inputs: list[str]
     frequencies: Frequencies | None
+    baselines: dict[str, Evaluation | ClassEvaluation]
 
 
 @dataclass(frozen=True)
@@ -138,6 +142,13 @@ class _Judge:
             importance=importance_of(member, X, found, kind_of(member).losses, self.random_state),
             inputs=input_names(member),
             frequencies=frequencies(member, X, found, self.most),
+            baselines=judge_baselines(
+                Task(task_of(member).kind, tuple(self.targets), self.classes),
+                rows_of(member, train.X),
+                train.y,
+                numbers_of_rows(X),
+                test.y,
+            ),
         )
 
 

@@ -43,8 +43,6 @@ class Kind:
         Of the scores, as in `sodgp.evaluation.format`, in the order of the page.
     headlines : tuple of str
         Scores at a glance.
-    compared : tuple of str
-        Scores by which the model is held against simpler ones, the main one first.
     note, reading : str
         Below the scores, and at the foot of the page.
     loss : str
@@ -61,7 +59,6 @@ class Kind:
 
     labels: Mapping[str, tuple[str, bool, str]]
     headlines: tuple[str, ...]
-    compared: tuple[str, ...]
     note: str
     reading: str
     loss: str

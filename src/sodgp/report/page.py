@@ -13,6 +13,7 @@ from sodgp.estimator.options.fields import OBJECTS
 from sodgp.evaluation.format import counted, interval, number
 from sodgp.report.figures import of_model
 from sodgp.report.kinds import Section
+from sodgp.report.simpler import NO_ROWS, compared
 from sodgp.report.tables import NAMES, REMARK, TEXT, Table, of_column, plain, short
 
 if TYPE_CHECKING:
@@ -35,6 +36,7 @@ class _Target:
     name: str
     tiles: Sequence[tuple[str, str, str]]
     sentence: str
+    compared: Table
     worst: Table
     sections: Sequence[Section]
 
@@ -63,6 +65,7 @@ def page(report: Report) -> str:
         objective=_objective(report),
         pictures=of_model(report),
         counted=counted,
+        no_rows=NO_ROWS,
     )
 
 
@@ -84,7 +87,9 @@ def _target(report: Report, target: int) -> _Target:
         (kind.labels[key][0], number(key, scores[key].value), interval(key, scores[key])) for key in kind.headlines
     ]
     name, sentence = report.evaluation.targets[target], kind.sentence(report, target)
-    return _Target(name, tiles, sentence, kind.worst(report, target), kind.sections(report, target))
+    return _Target(
+        name, tiles, sentence, compared(report, target), kind.worst(report, target), kind.sections(report, target)
+    )
 
 
 def _scores(report: Report) -> Table:

@@ -17,6 +17,7 @@ from sodgp.evaluation.scores import Evaluation
 from sodgp.report.figures import Picture, importance_picture, picture
 from sodgp.report.findings import TOO_FEW_ROWS, Finding, rows_are
 from sodgp.report.kinds import Kind, Section
+from sodgp.report.simpler import simpler
 from sodgp.report.tables import Table, plain, worst_rows
 from sodgp.system.validation import FloatArray
 
@@ -107,6 +108,8 @@ def sentence_of(report: Report, target: int) -> str:
     if base > 0:
         change = 100 * (1 - rmse / base)
         off += f", {abs(change):.0f} % {'less' if change >= 0 else 'more'} than the training mean"
+    others = [f"{name} by {number('rmse', v)}" for name, v in simpler(report, target, "rmse").items()]
+    off += f" ({', '.join(others)})" if others else ""
     covered = f"{100 * scores['coverage_90'].value:.0f} % of the observations are inside their 90 % intervals"
     return f"{off}; {covered}."
 
@@ -209,7 +212,6 @@ READING = (
 NUMBERS = Kind(
     labels=LABELS,
     headlines=("rmse", "r2", "coverage_90", "nlpp"),
-    compared=("nlpp", "rmse", "crps", "coverage_90"),
     note=NOTE,
     reading=READING,
     loss="RMSE",
