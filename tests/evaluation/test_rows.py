@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from sodgp import DeepGPRegressor
-from sodgp.evaluation.rows import held_inputs, shared_rows, take
+from sodgp.evaluation.rows import held_inputs, shared_rows, take, training_rows
 
 X = np.random.default_rng(0).normal(size=(30, 2))
 
@@ -27,3 +27,14 @@ def test_parts_of_all_kinds_of_tables():
     np.testing.assert_array_equal(take(X.tolist(), rows), X[rows])
     pandas = pytest.importorskip("pandas")
     np.testing.assert_array_equal(take(pandas.DataFrame(X), rows).to_numpy(), X[rows])
+
+
+def test_all_training_rows_come_back_in_original_units_where_a_model_keeps_them():
+    y = np.exp(X[:, 0])
+    for options in ({}, {"target_transform": "log"}):
+        model = DeepGPRegressor(n_layers=1, max_iter=2, subset_size=8, random_state=0, **options).fit(X, y)
+        rows, targets = training_rows(model)
+        order = np.lexsort(rows.T)
+        np.testing.assert_allclose(rows[order], X[np.lexsort(X.T)])
+        np.testing.assert_allclose(targets[order, 0], y[np.lexsort(X.T)])
+    assert training_rows(model.set_params(inference="dsvi").fit(X, y)) is None

@@ -61,7 +61,8 @@ def training_rows(model: DeepGPEstimator) -> tuple[FloatArray, FloatArray] | Non
     if fitted.likelihood.targets != "numbers" or len(fitted.X_s[0]) != fitted.n_rows:
         return None
     X, y = (values[0].double().cpu().numpy() for values in (fitted.X_s, fitted.y_s))
-    return fitted.x_scaler.inverse_transform(X), fitted.y_scaler.inverse_transform(y)
+    y = fitted.y_scaler.inverse_transform(y)
+    return fitted.x_scaler.inverse_transform(X), y if fitted.transform is None else fitted.transform.inverse(y)
 
 
 def shared_rows(model: DeepGPEstimator, rows: FloatArray) -> tuple[int, int]:
