@@ -19,6 +19,7 @@ from sodgp.evaluation.scores import Evaluation, Score
         ("coverage_90", 0.9, "90.0 %"),
         ("rmse", 12345.6, "12,346"),
         ("rmse", 1.2e10, "1.200e+10"),
+        ("rmse", 9014.2, "9014"),
         ("nlpp", 0.0, "0.000"),
         ("rmse", 0.00123456, "0.001235"),
         ("rmse", -53.2, "-53.20"),

@@ -6,6 +6,7 @@ import numpy as np
 from plot_data import forecasts, labels
 
 from sodgp import plots
+from sodgp.evaluation import Evaluation
 
 
 def test_predictions_tell_rows_inside_and_outside(found, ax):
@@ -30,3 +31,12 @@ def test_residuals_mark_what_is_far(ax):
     far = int((np.abs(forecasts(0.5).z) > 3).sum())
     assert f"beyond 3 ({far:,})" in labels(ax)
     assert "running median" in labels(ax)
+
+
+def test_spread_over_an_input_has_the_sizes_of_the_residuals(ax):
+    n = 80
+    one, z = np.ones((n, 1)), np.random.default_rng(0).normal(size=(n, 1))
+    found = Evaluation(("y",), z, 0 * z, one, -one, one, -one, one, one / 2, 0 * one, one)
+    plots.plot_spread(found, np.arange(n), "dose", ax=ax)
+    np.testing.assert_allclose(ax.lines[0].get_ydata(), np.abs(z[:, 0]))
+    assert ax.get_xlabel() == "dose"

@@ -10,6 +10,7 @@ from report_data import FRAME, NASTY, Y, texts
 
 from sodgp import DeepGPRegressor, SoD
 from sodgp.report import held_out
+from sodgp.report.findings import _training
 
 
 def test_a_good_model_has_no_serious_warning(report):
@@ -77,6 +78,23 @@ def test_noise_is_not_taken_for_a_rise():
         assert "still rising" not in texts(held_out(model, FRAME[["a"]][60:90], Y[60:90]).findings)
     model.history_.bound = list(noise[0] + 20.0 * np.arange(30))
     assert "still rising" in texts(held_out(model, FRAME[["a"]][60:90], Y[60:90]).findings)
+
+
+@pytest.mark.parametrize(
+    ("steps", "bound", "rising"),
+    [
+        ([1, 50, 100], [-900.0, -300.0, -100.0], True),
+        ([1, 50, 100], [-900.0, -101.0, -100.0], False),
+        ([1, 10], [-900.0, -400.0], True),
+        ([1, 50, 100, 150, 155], [-900.0, -300.0, -101.0, -100.1, -100.0], False),
+        ([1], [-900.0], False),
+    ],
+)
+def test_short_runs_can_still_be_rising(steps, bound, rising):
+    model = DeepGPRegressor(max_iter=5, random_state=0).fit(FRAME[["a"]][:60], Y[:60])
+    model.history_.iteration[:], model.history_.bound[:] = steps, bound
+    model.history_.terms.clear()
+    assert ("still rising" in texts(_training(held_out(model, FRAME[["a"]][60:90], Y[60:90])))) == rising
 
 
 def test_training_trouble_and_few_rows():

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import copy
+import dataclasses
+
 import numpy as np
 from report_data import FRAME, NASTY, Y
 
+from sodgp import DeepGPRegressor
 from sodgp.evaluation.rows import shared_rows, take
 from sodgp.report import held_out
 from sodgp.report.measures import columns_of, outside_training
@@ -15,13 +19,31 @@ def test_importance_finds_the_inputs_that_count(report):
     assert a > count > abs(nasty)
 
 
-def test_rows_beyond_the_subset_are_outside(model):
+def test_rows_beyond_the_range_of_training_are_outside(model):
     X = FRAME[140:].copy()
     X["a"] += 8
     found = held_out(model, X, Y[140:] + 200)
     np.testing.assert_array_equal(found.outside, outside_training(model, X.to_numpy()))
     inside = outside_training(model, FRAME[:140].to_numpy())
-    assert inside.mean() < 0.05
+    assert not inside.any()
+    edge = FRAME[:140].to_numpy().max(0)
+    std = FRAME[:140].to_numpy().std(0)
+    assert outside_training(model, np.stack([edge, edge + 0.05 * std, edge + 0.2 * std])).tolist() == [
+        False,
+        False,
+        True,
+    ]
+    # Of a file without ranges the rows that it holds are asked.
+    without = copy.copy(model)
+    without.fitted_ = dataclasses.replace(model.fitted_, x_range=None)
+    assert outside_training(without, (edge + 1.5 * std)[None]).all()
+    assert not outside_training(without, (edge + 0.5 * std)[None]).any()
+
+
+def test_the_range_of_training_is_in_the_file(model, tmp_path):
+    model.save(tmp_path / "m.sodgp")
+    found = DeepGPRegressor.load(tmp_path / "m.sodgp").fitted_.x_range
+    np.testing.assert_array_equal(found, [FRAME[:140].min(), FRAME[:140].max()])
 
 
 def test_training_rows_are_counted_among_others(model):

@@ -24,7 +24,8 @@ def test_the_page_is_whole_and_needs_nothing(page):
     assert "link" not in found.tags
     assert all(address.startswith("data:image/svg+xml;base64,") for address in found.addresses)
     assert len(found.identities) == len(set(found.identities))
-    names = ["coverage-0", "pit-0", "predictions-0", "residuals-0", "importance-0"]
+    names = ["coverage-0", "pit-0", "predictions-0", "residuals-0", "spread-0", "importance-0"]
+    names += [f"dependence-0-{i}" for i in range(sum("dependence" in name for name in figures(found)))]
     layers = ["relevance-1", "relevance-2", "relevance-3", "subset", "history", "hidden-1", "hidden-2"]
     assert figures(found) == names + layers
     for name in ("glance", "warnings", "scores", "relevance", "data", "model"):
@@ -110,6 +111,6 @@ def test_a_browser_shows_every_figure_on_a_phone_and_on_a_desk(page, tmp_path):
     for answer in found:
         assert answer["scroll"] <= answer["width"], answer
         assert answer["wide"] == []
-        assert answer["images"] == answer["shown"] == 12
+        assert answer["images"] == answer["shown"] == len(figures(Elements(page)))
         assert answer["blank"] == 0
         assert answer["alone"] == 1  # the probe itself

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from sodgp.model.deep_gp import DeepGP
     from sodgp.predictive.contract import Units
     from sodgp.predictive.power import PowerTransform
+    from sodgp.system.validation import FloatArray
     from sodgp.tables.encoder import TableEncoder
     from sodgp.training.history import History
 
@@ -82,6 +83,8 @@ class Fitted:
     subset_indices, validation_indices : ndarray of shape [M] and [V], optional
     transform : PowerTransform, optional
         What y was turned into before it was scaled: `y_scaler` is then of the transformed y, `y_seen` of y itself.
+    x_range : ndarray of shape [2, D], optional
+        Smallest and largest value of every input in the rows of this fit; files of before it was kept have none.
     members : tuple of Fitted
         All models whose mixture predicts, if more than one; the other attributes are those of the first.
     """
@@ -108,6 +111,7 @@ class Fitted:
     restart_bounds: list[float] | None = None
     subset_size_reason: str | None = None
     transform: PowerTransform | None = None
+    x_range: FloatArray | None = None
     members: tuple[Fitted, ...] = ()
 
     @property

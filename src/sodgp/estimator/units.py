@@ -30,13 +30,17 @@ __all__ = ["ScaledRows", "Scalers", "held_out_count", "held_out_rows", "scaled_r
 
 
 class Scalers(NamedTuple):
-    """Scaling of the model's units, of a transformed y, and of the rows of this fit: what reports compare with."""
+    """Scaling of the model's units, of a transformed y, and of the rows of this fit: what reports compare with.
+
+    `x_range` has the smallest and the largest value of every input, [2, D].
+    """
 
     x_scaler: StandardScaler
     y_scaler: StandardScaler
     x_seen: StandardScaler
     y_seen: StandardScaler
     transform: PowerTransform | None = None
+    x_range: FloatArray | None = None
 
     @property
     def log_scale(self) -> float:
@@ -174,11 +178,12 @@ def scalers_for(
     units are those of the transformed y.
     """
     x_seen, y_seen = scaler_of(X, "X", standard, weight), scaler_of(y, "y", standard, weight)
+    x_range = np.stack([X.min(axis=0), X.max(axis=0)])
     if previous is None:
         y_units = y_seen if transform is None else scaler_of(transform.forward(y), "y", standard, weight)
-        return Scalers(x_seen, y_units if is_scaled else _unscaled(y_units), x_seen, y_seen, transform)
+        return Scalers(x_seen, y_units if is_scaled else _unscaled(y_units), x_seen, y_seen, transform, x_range)
     x_scaler, y_scaler = (with_rows(s, len(X)) for s in (previous.x_scaler, previous.y_scaler))
-    return Scalers(x_scaler, y_scaler, x_seen, y_seen, transform)
+    return Scalers(x_scaler, y_scaler, x_seen, y_seen, transform, x_range)
 
 
 def _unscaled(scaler: StandardScaler) -> StandardScaler:

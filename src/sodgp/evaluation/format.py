@@ -67,7 +67,8 @@ def number(key: str, value: float) -> str:
         return f"{100 * value:.1f} %"
     if abs(value) >= 1e4:
         return f"{value:,.0f}" if abs(value) < 1e9 else f"{value:.3e}"
-    return f"{value:.3f}" if abs(value) < 10 and not 0 < abs(value) < 1e-2 else f"{value:#.4g}"
+    # The # keeps zeros, and with four digits before it the point, too.
+    return f"{value:.3f}" if abs(value) < 10 and not 0 < abs(value) < 1e-2 else f"{value:#.4g}".removesuffix(".")
 
 
 def interval(key: str, score: Score) -> str:

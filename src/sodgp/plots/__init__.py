@@ -9,17 +9,20 @@ from sodgp.plots.calibration import plot_coverage, plot_pit
 from sodgp.plots.classes import plot_confusion, plot_precision_recall, plot_reliability, plot_roc
 from sodgp.plots.comparison import plot_comparison
 from sodgp.plots.counts import plot_frequencies, plot_rootogram
+from sodgp.plots.dependence import dependence, plot_dependence
 from sodgp.plots.fits import plot_fit, plot_functions
 from sodgp.plots.hidden import hidden_draws, plot_hidden, plot_warp
 from sodgp.plots.history import plot_history
 from sodgp.plots.inputs import plot_relevance, plot_subset, relevance
-from sodgp.plots.predictions import plot_predictions, plot_residuals
+from sodgp.plots.predictions import plot_predictions, plot_residuals, plot_spread
 
 __all__ = [
+    "dependence",
     "hidden_draws",
     "plot_comparison",
     "plot_confusion",
     "plot_coverage",
+    "plot_dependence",
     "plot_fit",
     "plot_frequencies",
     "plot_functions",
@@ -33,6 +36,7 @@ __all__ = [
     "plot_residuals",
     "plot_roc",
     "plot_rootogram",
+    "plot_spread",
     "plot_subset",
     "plot_warp",
     "relevance",

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from sodgp.evaluation.scores import LEVEL, Evaluation
-from sodgp.plots.style import ALARM, BAND_Y, GREY, MEAN, POINT, axes_or_current, crosses, dots, tidy, with_unit
+from sodgp.plots.style import ALARM, BAND_Y, GREY, MEAN, POINT, axes_or_current, crosses, dots, plain, tidy, with_unit
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 # More bars than this hide each other.
 _MOST_INTERVALS = 150
+# Of |z| for a standard normal z.
+_MEAN_SIZE = (2 / np.pi) ** 0.5
 
 
 def plot_predictions(evaluation: Evaluation, target: int = 0, *, unit: str = "", ax: Axes | None = None) -> Axes:
@@ -81,12 +84,48 @@ def plot_residuals(evaluation: Evaluation, target: int = 0, *, unit: str = "", a
         label = f"beyond 3 ({far.sum():,})"
         ax.plot(mean[far], z[far], color=ALARM, label=label, zorder=3.5, **crosses(len(z)))
     if len(z) >= 50:
-        centres, middle = _running_median(mean, z)
+        centres, middle = _running(mean, z, np.median)
         ax.plot(centres, middle, color=MEAN, linewidth=2, zorder=4, label="running median")
     span = max(3.5, 1.05 * float(np.abs(z).max()))
     ax.set_ylim(-span, span)
     name = with_unit(evaluation.targets[target], unit)
     ax.set(xlabel=f"predicted {name}", ylabel="residual / predictive std")
+    return tidy(ax, grid="x")
+
+
+def plot_spread(
+    evaluation: Evaluation, x: np.ndarray, name: str = "x", target: int = 0, *, ax: Axes | None = None
+) -> Axes:
+    """Sizes of the residuals, in predictive standard deviations, over an input: level where the noise is right.
+
+    Where the running mean rises or falls, the noise changes with the input and the model does not know it.
+
+    Parameters
+    ----------
+    evaluation : sodgp.evaluation.scores.Evaluation
+    x : array of shape [N], the input
+    name : str, of the input
+    target : int, column of the targets
+    ax : Axes, default=the current one
+
+    Examples
+    --------
+    >>> from matplotlib.figure import Figure
+    >>> from sodgp import DeepGPRegressor, evaluation
+    >>> X = np.linspace(-1, 1, 60)[:, None]
+    >>> model = DeepGPRegressor(max_iter=5, random_state=0).fit(X, X[:, 0])
+    >>> plot_spread(evaluation.evaluate(model, X, X[:, 0]), X[:, 0], ax=Figure().subplots()).get_ylabel()
+    'size of the residual / predictive std'
+    """
+    ax = axes_or_current(ax)
+    size = np.abs(evaluation.z[:, target])
+    ax.plot(x, size, color=POINT, zorder=3, **dots(len(size)))
+    ax.axhline(_MEAN_SIZE, color=GREY, linewidth=1.0, linestyle="--", zorder=2, label="mean of a Gaussian")
+    if len(size) >= 50:
+        centres, middle = _running(x, size, np.mean)
+        ax.plot(centres, middle, color=MEAN, linewidth=2, zorder=4, label="running mean")
+    ax.set_ylim(0, max(3.5, 1.05 * float(size.max())))
+    ax.set(xlabel=plain(name), ylabel="size of the residual / predictive std")
     return tidy(ax, grid="x")
 
 
@@ -96,6 +135,6 @@ def _spread(values: np.ndarray, count: int) -> np.ndarray:
     return order if len(order) <= count else order[np.linspace(0, len(order) - 1, count).astype(int)]
 
 
-def _running_median(x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _running(x: np.ndarray, y: np.ndarray, average: Callable[[np.ndarray], float]) -> tuple[np.ndarray, np.ndarray]:
     parts = np.array_split(np.argsort(x), max(5, min(15, len(x) // 25)))
-    return np.array([np.median(x[part]) for part in parts]), np.array([np.median(y[part]) for part in parts])
+    return np.array([np.median(x[part]) for part in parts]), np.array([average(y[part]) for part in parts])

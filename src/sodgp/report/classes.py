@@ -14,7 +14,7 @@ from sodgp.estimator.columns import EncodedRows
 from sodgp.evaluation.classes import ClassEvaluation
 from sodgp.evaluation.format import CLASS_LABELS
 from sodgp.predictive.classes import codes_of
-from sodgp.report.figures import importance_picture, picture
+from sodgp.report.figures import dependence_pictures, importance_picture, picture
 from sodgp.report.findings import TOO_FEW_ROWS, Finding, listed
 from sodgp.report.kinds import Kind, Section
 from sodgp.report.simpler import simpler
@@ -81,7 +81,7 @@ def _sections(report: Report, target: int) -> list[Section]:
         Section("Calibration and confusion", [reliability, confusion]),
         Section("Finding a class", curves if len(np.unique(found.y)) > 1 else [], note=more),
         Section("By class", table=_by_class(found)),
-        Section("What matters", [importance_picture(report, target)]),
+        Section("What matters", [importance_picture(report, target), *dependence_pictures(report, target)]),
     ]
 
 

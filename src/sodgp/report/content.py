@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from sodgp.errors import InputError
 from sodgp.estimator.base import DeepGPEstimator
 from sodgp.estimator.columns import in_parts, rows_of
-from sodgp.estimator.describe import describe
+from sodgp.estimator.describe import describe, input_groups
 from sodgp.evaluation.baselines import judge_baselines, task_of
 from sodgp.evaluation.classes import ClassEvaluation
 from sodgp.evaluation.counts import Frequencies, frequencies_of_rows, steps_of
@@ -23,7 +23,7 @@ from sodgp.evaluation.cross_validation import targets_of
 from sodgp.evaluation.rows import numbers_of_rows, shared_rows, table_rows, training_rows
 from sodgp.evaluation.scores import Evaluation, Score, evaluate
 from sodgp.report.findings import Finding, find
-from sodgp.report.kinds import Kind, kind_of
+from sodgp.report.kinds import Kind, Section, kind_of
 from sodgp.report.measures import Column, Importance, columns_of, importance_of, outside_training
 from sodgp.system.files import write_text_whole
 from sodgp.system.validation import FloatArray
@@ -54,6 +54,8 @@ class Report:
         Of counts: how often each was seen and expected.
     how : str
         How it was evaluated.
+    further : tuple of Section
+        Sections of others, behind those of the first target.
     baselines : dict of str to Evaluation or ClassEvaluation
         Simpler models, fitted to the same rows and judged by the same; empty where the training rows are not known.
 
@@ -82,6 +84,7 @@ class Report:
     numbers: NDArray[np.int64] | None = None
     frequencies: Frequencies | None = None
     how: str = "held-out rows"
+    further: tuple[Section, ...] = ()
     baselines: Mapping[str, Evaluation | ClassEvaluation] = field(default_factory=dict)
     date: str = field(default_factory=lambda: datetime.date.today().isoformat())
 
@@ -94,6 +97,11 @@ class Report:
     def rows(self) -> NDArray[np.int64]:
         """Numbers of the evaluated rows in their table, [N]."""
         return np.arange(len(self.evaluation)) if self.numbers is None else self.numbers
+
+    @property
+    def groups(self) -> NDArray[np.int64]:
+        """For each of the model's inputs the place of its column, [D]."""
+        return input_groups(self.model)
 
     @property
     def folds(self) -> int:

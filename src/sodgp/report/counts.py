@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from sodgp import plots
-from sodgp.report.figures import importance_picture, picture
+from sodgp.report.figures import dependence_pictures, importance_picture, picture
 from sodgp.report.kinds import Section
 from sodgp.report.regression import NUMBERS, calibration, pit_picture, prediction_pictures, worth
 
@@ -27,7 +27,7 @@ def _sections(report: Report, target: int) -> list[Section]:
     return [
         Section("Calibration", [rootogram, pit_picture(report, target)]),
         Section("Predictions and residuals", prediction_pictures(report, target)),
-        Section("What matters", [importance_picture(report, target)]),
+        Section("What matters", [importance_picture(report, target), *dependence_pictures(report, target)]),
     ]
 
 

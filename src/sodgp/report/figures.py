@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from sodgp import plots
 from sodgp.errors import InputError
+from sodgp.estimator.columns import EncodedRows
 from sodgp.estimator.describe import input_groups, n_inputs, numbers_first
 from sodgp.plots.style import GREY, MANY, POINT, plain, tidy
 
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
 _WIDTH, _HEIGHT = 4.5, 3.5
 _MOST_BARS = 12
+_MOST_DEPENDENCES = 3
 _RC = {"svg.hashsalt": "sodgp", "svg.fonttype": "path", "font.size": 9.5, "axes.titlesize": 10, "legend.fontsize": 8.5}
 
 
@@ -46,6 +48,22 @@ def importance_picture(report: Report, target: int) -> Picture:
         " and then look unimportant."
     )
     return picture(f"importance-{target}", caption, partial(_importance, report, target))
+
+
+def dependence_pictures(report: Report, target: int) -> list[Picture]:
+    """Partial dependence of the columns that matter most."""
+    strength = report.importance.mean[:, target]
+    order = [int(i) for i in np.argsort(-strength, kind="stable")[:_MOST_DEPENDENCES] if strength[i] > 0]
+    names = report.about["inputs"]
+    return [
+        picture(
+            f"dependence-{target}-{number}",
+            f"Average prediction over {names[column]}, the other columns as they are in up to 40 of the rows, with the"
+            " model's own uncertainty (noise left out).",
+            partial(plots.plot_dependence, report.model, EncodedRows(report.X), column, target=target),
+        )
+        for number, column in enumerate(order)
+    ]
 
 
 def of_model(report: Report) -> dict[str, list[Picture]]:
@@ -127,9 +145,12 @@ def _importance(report: Report, target: int, *, ax: Axes) -> Axes:
 
 
 def _enlarge(handle: Artist | None) -> None:
-    """Make the dots of many rows, which are small and faint, visible in the legend."""
+    """Make dots legible in the legend: those of many rows are small and faint, others of many sizes."""
+    from matplotlib.collections import PathCollection
     from matplotlib.lines import Line2D
 
+    if isinstance(handle, PathCollection):
+        handle.set_sizes([30.0])
     if isinstance(handle, Line2D) and handle.get_markersize() <= 3:
         handle.set(alpha=1.0, markersize=4, markeredgewidth=1.0)
 

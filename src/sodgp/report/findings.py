@@ -12,12 +12,15 @@ from sodgp.estimator.describe import feature_names
 
 if TYPE_CHECKING:
     from sodgp.report.content import Report
+    from sodgp.training.history import History
 
 FEW_TRAINING_ROWS, FEW_ROWS = 50, 30
 # With fewer rows no finding rests on the intervals.
 TOO_FEW_ROWS = 5
 # By how many nats a row the bound may still rise over the last tenth of a run.
 STILL_RISING = 0.02
+# With fewer in the log of training their scatter says nothing about Monte Carlo noise.
+_MANY_ENTRIES = 10
 _CROSS_VALIDATION = "use cross-validation (--cv 5) on the training table."
 
 
@@ -45,9 +48,10 @@ class Finding:
 
 def find(report: Report) -> list[Finding]:
     """All warnings, the serious ones first."""
-    from sodgp.report import simpler
+    from sodgp.report import advice, simpler
 
-    found = [finding for rule in (*_BEFORE, *report.kind.rules, simpler.findings, *_AFTER) for finding in rule(report)]
+    rules = (*_BEFORE, *report.kind.rules, simpler.findings, advice.straight_layers, *_AFTER)
+    found = [finding for rule in rules for finding in rule(report)]
     return sorted(found, key=lambda finding: finding.level != "bad")
 
 
@@ -80,7 +84,8 @@ def _training(report: Report) -> Iterator[Finding]:
             "Fit again with a smaller learning_rate; compare the bound.",
         )
     # The log density of a sampler's draws does not converge to a maximum.
-    rise = 0.0 if about["objective"] == "posterior" else _late_rise(history.bound) / about["rows"]
+    late = _late_rise(history.bound) if len(history.bound) >= _MANY_ENTRIES else _short_rise(history)
+    rise = 0.0 if about["objective"] == "posterior" else late / about["rows"]
     if rise > STILL_RISING:
         what = "bound" if about["objective"] == "bound" else "objective"
         yield Finding(
@@ -88,6 +93,20 @@ def _training(report: Report) -> Iterator[Finding]:
             f"The {what} was still rising when training ended (by {rise:.2f} nats a row over its last part).",
             "Fit again with a larger max_iter.",
         )
+
+
+def _short_rise(history: History) -> float:
+    """Rise over the last tenth of a run with few entries in its log, as if it had been even over its last part."""
+    steps, bound = np.asarray(history.iteration, dtype=np.float64), np.asarray(history.bound)
+    if len(bound) < 2 or len(steps) != len(bound):
+        return 0.0
+    # Of entries that are closer the difference is mostly Monte Carlo noise.
+    before = np.flatnonzero(steps <= 0.9 * steps[-1])
+    if not len(before):
+        return 0.0
+    start = int(before[-1])
+    rise = float(bound[-1] - bound[start]) * 0.1 * steps[-1] / (steps[-1] - steps[start])
+    return rise if bound[-1] >= bound[start:-1].max() else 0.0
 
 
 def _late_rise(bound: Sequence[float]) -> float:

@@ -24,6 +24,8 @@ from sodgp.tables.frames import DATE, TEXT, Cells, date_text
 Losses: TypeAlias = Callable[[Any, EncodedRows, NDArray[Any], NDArray[Any] | None], FloatArray]
 
 _REPEATS = 3
+# Standard deviations beyond the range of training that are not yet outside.
+_MARGIN = 0.1
 # The numbers of a column that has none.
 _NOTHING = (np.nan, np.nan, np.nan, np.nan, np.nan)
 # Rows that a permutation importance predicts at most.
@@ -61,16 +63,20 @@ class Importance:
 
 
 def outside_training(model: DeepGPEstimator, X: FloatArray) -> NDArray[np.bool_]:
-    """Rows, [N], in which an input lies more than one standard deviation beyond all rows that the model holds.
+    """Rows, [N], in which an input lies beyond the range of the training rows by a tenth of a standard deviation.
 
-    Those are the training rows where their labels are all in q_hat, else the subset or the inducing inputs. A constant
-    column may not change at all.
+    A constant column may not change at all. Of a model file without ranges they are those of the rows that it holds (or
+    of the inducing inputs), and the margin is a whole standard deviation.
     """
-    held = held_inputs(model)
-    anchors = held if len(held) else subset_inputs(model)
-    seen = model.fitted_.x_seen
-    margin = np.where(seen.var_ > 0, seen.scale_, 0.0) + 1e-9 * (1.0 + np.abs(seen.mean_))
-    return np.asarray(((anchors.min(0) - margin > X) | (anchors.max(0) + margin < X)).any(1))
+    seen, share = model.fitted_.x_seen, _MARGIN
+    if model.fitted_.x_range is not None:
+        low, high = model.fitted_.x_range
+    else:
+        held, share = held_inputs(model), 1.0
+        anchors = held if len(held) else subset_inputs(model)
+        low, high = anchors.min(0), anchors.max(0)
+    margin = np.where(seen.var_ > 0, share * seen.scale_, 0.0) + 1e-9 * (1.0 + np.abs(seen.mean_))
+    return np.asarray(((low - margin > X) | (high + margin < X)).any(1))
 
 
 def columns_of(

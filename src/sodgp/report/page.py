@@ -87,9 +87,8 @@ def _target(report: Report, target: int) -> _Target:
         (kind.labels[key][0], number(key, scores[key].value), interval(key, scores[key])) for key in kind.headlines
     ]
     name, sentence = report.evaluation.targets[target], kind.sentence(report, target)
-    return _Target(
-        name, tiles, sentence, compared(report, target), kind.worst(report, target), kind.sections(report, target)
-    )
+    sections = [*kind.sections(report, target), *(report.further if target == 0 else ())]
+    return _Target(name, tiles, sentence, compared(report, target), kind.worst(report, target), sections)
 
 
 def _scores(report: Report) -> Table:

@@ -14,11 +14,12 @@ from sodgp import plots
 from sodgp.estimator.columns import EncodedRows
 from sodgp.evaluation.format import LABELS, number
 from sodgp.evaluation.scores import Evaluation
-from sodgp.report.figures import Picture, importance_picture, picture
+from sodgp.report.advice import changing_noise, spreads
+from sodgp.report.figures import Picture, dependence_pictures, importance_picture, picture
 from sodgp.report.findings import TOO_FEW_ROWS, Finding, rows_are
 from sodgp.report.kinds import Kind, Section
 from sodgp.report.simpler import simpler
-from sodgp.report.tables import Table, plain, worst_rows
+from sodgp.report.tables import Table, plain, short, worst_rows
 from sodgp.system.validation import FloatArray
 
 if TYPE_CHECKING:
@@ -75,7 +76,17 @@ def prediction_pictures(report: Report, target: int) -> list[Picture]:
         f"Residuals of {name} in predictive standard deviations. A bent median is something left to learn.",
         partial(plots.plot_residuals, found, target),
     )
-    return [predictions, residuals]
+    found_spreads = spreads(report, target)
+    if not found_spreads:
+        return [predictions, residuals]
+    most = max(found_spreads, key=lambda each: abs(each.correlation))
+    spread = picture(
+        f"spread-{target}",
+        f"Size of the residuals of {name} over {short(most.name)}, with which it changes most. Level where the noise is"
+        " right.",
+        partial(plots.plot_spread, found, most.values, most.name, target),
+    )
+    return [predictions, residuals, spread]
 
 
 def sections_of(report: Report, target: int) -> list[Section]:
@@ -83,7 +94,7 @@ def sections_of(report: Report, target: int) -> list[Section]:
     return [
         Section("Calibration", [coverage_picture(report, target), pit_picture(report, target)]),
         Section("Predictions and residuals", prediction_pictures(report, target)),
-        Section("What matters", [importance_picture(report, target)]),
+        Section("What matters", [importance_picture(report, target), *dependence_pictures(report, target)]),
     ]
 
 
@@ -216,7 +227,7 @@ NUMBERS = Kind(
     reading=READING,
     loss="RMSE",
     losses=rmse_of,
-    rules=(calibration, worth, far_rows),
+    rules=(calibration, worth, far_rows, changing_noise),
     sections=sections_of,
     worst=worst_of,
     sentence=sentence_of,

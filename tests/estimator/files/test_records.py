@@ -17,6 +17,7 @@ from safetensors.torch import save_file
 
 from sodgp import SGHMC, DeepGPRegressor, SoD, Tuning
 from sodgp.errors import ModelFileError, SodgpWarning
+from sodgp.estimator.files.records import from_record, to_record
 from sodgp.likelihoods import HeavyTailed
 from sodgp.model.architecture import Initialization
 from sodgp.selectors import KMeans, Random
@@ -555,3 +556,21 @@ def test_the_file_holds_no_pickle(model, tmp_path):
     with safe_open(tmp_path / "m.sodgp", framework="pt") as handle:
         info = json.loads(handle.metadata()[FORMAT])
     assert (info["format_version"], info["estimator"]) == (3, "DeepGPRegressor")
+
+
+def test_steps_that_were_not_trained_are_not_saved(tmp_path):
+    X = np.linspace(-1, 1, 20)[:, None]
+    model = DeepGPRegressor(n_layers=1, max_iter=3, random_state=0).fit(X, X[:, 0])
+    model.set_params(max_iter=500)
+    with pytest.raises(ModelFileError, match="max_iter was changed after fit, from 3 to 500"):
+        model.save(tmp_path / "m.sodgp")
+    model.set_params(max_iter=3).save(tmp_path / "m.sodgp")
+
+
+def test_a_range_the_wrong_way_round_is_refused():
+    X = np.linspace(-1, 1, 20)[:, None]
+    record = to_record(DeepGPRegressor(n_layers=1, max_iter=3, random_state=0).fit(X, X[:, 0]))
+    assert record.tensors["x_range"].tolist() == [[-1.0], [1.0]]
+    record.tensors["x_range"] = record.tensors["x_range"].flip(0)
+    with pytest.raises(ModelFileError, match="'x_range' is the wrong way round"):
+        from_record(DeepGPRegressor, record)

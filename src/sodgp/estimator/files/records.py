@@ -54,7 +54,7 @@ from sodgp.likelihoods.known_noise import KnownNoise
 from sodgp.model.architecture import Architecture
 from sodgp.system.container import Record, check_destination, read_record, write_record
 from sodgp.system.files import StrPath
-from sodgp.system.validation import resolve_device
+from sodgp.system.validation import FloatArray, resolve_device
 from sodgp.system.version import VERSION
 
 if TYPE_CHECKING:
@@ -117,6 +117,7 @@ def to_record(estimator: DeepGPEstimator) -> Record:
         raise ModelFileError("target_transform was changed after fit; fit the estimator again, then save it.")
     if not _has_members(estimator, len(fitted.models), fitted.history.stopped):
         raise ModelFileError("n_members was changed after fit; fit the estimator again, then save it.")
+    _check_steps(estimator)
     model, columns = fitted.model, fitted.columns
     info = {
         "library_version": VERSION,
@@ -158,9 +159,24 @@ def to_record(estimator: DeepGPEstimator) -> Record:
     for name in _SCALERS if fitted.y_seen is not fitted.y_scaler else _SCALERS[:2]:
         scaler = getattr(fitted, name)
         tensors |= {f"{name}.{key}": torch.as_tensor(getattr(scaler, f"{key}_")) for key in _SCALER}
+    if fitted.x_range is not None:
+        tensors["x_range"] = torch.as_tensor(fitted.x_range, dtype=torch.float64)
     record = Record(info, tensors)
     _check_reads_back(estimator, record)
     return record
+
+
+def _check_steps(estimator: DeepGPEstimator) -> None:
+    """ModelFileError where `max_iter` is no longer that of the fit: the file would say what was not done."""
+    fitted, asked = estimator.fitted_, estimator.max_iter
+    history = fitted.history
+    if asked is None or fitted.method.sampler is not None or history.stopped != "max_iter" or not history.iteration:
+        return
+    if history.iteration[-1] != asked:
+        raise ModelFileError(
+            f"max_iter was changed after fit, from {history.iteration[-1]} to {asked}; set it back, or fit it again,"
+            " then save it."
+        )
 
 
 def _has_members(estimator: DeepGPEstimator, count: int, stopped: Any) -> bool:
@@ -242,6 +258,7 @@ def from_record(cls: type[E], record: Record) -> E:
     if not _has_members(estimator, len(entries), typed(entries[0], "history", dict).get("stopped")):
         refuse("parameters.n_members", f"{estimator.n_members}, with {len(entries)} models")
     scalers = _scalers(shared, D, P, N)
+    x_range = _range(shared, D)
     y_is_vector = typed(info, "y_is_vector", bool)
     if classes is not None and n_latents(likelihood, len(classes)) != P:
         refuse("classes", f"{len(classes)} labels, with {P} outputs")
@@ -268,6 +285,7 @@ def from_record(cls: type[E], record: Record) -> E:
                     y_s=tensors["subset.y"].unsqueeze(0),
                     weight_s=tensors["subset.weight"].unsqueeze(0) if "subset.weight" in tensors else None,
                     **scalers,
+                    x_range=x_range,
                     predict_seed=whole(entry, "predict_seed", 0, 2**31 - 1),
                     history=decode_history(typed(entry, "history", dict)),
                     seed=None if entry.get("seed") is None else whole(entry, "seed", 0, 2**32 - 1),
@@ -317,7 +335,7 @@ def _parts(record: Record) -> tuple[list[dict[str, Any]], list[dict[str, Tensor]
         refuse("models", "not a list of models")
     parts: list[dict[str, Tensor]] = [{} for _ in entries]
     places, shared = {str(number): part for number, part in enumerate(parts)}, {}
-    allowed = {f"{name}.{key}" for name in _SCALERS for key in _SCALER}
+    allowed = {"x_range", *(f"{name}.{key}" for name in _SCALERS for key in _SCALER)}
     for name, tensor in record.tensors.items():
         head, _, rest = name.partition(".")
         if head in places:
@@ -351,6 +369,16 @@ def _scaler(tensors: Mapping[str, Tensor], name: str, columns: int, rows: int) -
     scaler.mean_, scaler.var_, scaler.scale_ = (values[key] for key in _SCALER)
     scaler.n_features_in_, scaler.n_samples_seen_ = columns, np.int64(rows)
     return scaler
+
+
+def _range(tensors: Mapping[str, Tensor], D: int) -> FloatArray | None:
+    """Smallest and largest value of every input, [2, D], where the file has them."""
+    if "x_range" not in tensors:
+        return None
+    values: FloatArray = tensor_of(tensors, "x_range", (2, D), torch.float64).numpy()
+    if (values[0] > values[1]).any():
+        refuse("x_range", "the wrong way round")
+    return values
 
 
 def _device(estimator: DeepGPEstimator) -> torch.device:
