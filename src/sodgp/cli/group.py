@@ -11,7 +11,15 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
-from sodgp.errors import ConfigurationError, NumericalError, ResourceError, SodgpError, SodgpWarning, WorkerError
+from sodgp.errors import (
+    ConfigurationError,
+    NumericalError,
+    RanksError,
+    ResourceError,
+    SodgpError,
+    SodgpWarning,
+    WorkerError,
+)
 from sodgp.system.progress import say, show_warning
 
 # Typer brings its own copy of Click or uses the installed one: its classes are found through Typer's own names.
@@ -81,7 +89,7 @@ def explain(error: Exception) -> tuple[str, ExitCode]:
     """
     if isinstance(error, ConfigurationError):
         return str(error), ExitCode.USAGE
-    if isinstance(error, NumericalError | ResourceError | WorkerError):
+    if isinstance(error, NumericalError | RanksError | ResourceError | WorkerError):
         return str(error), ExitCode.NUMERICAL
     if isinstance(error, SodgpError):
         return str(error), ExitCode.BAD_DATA

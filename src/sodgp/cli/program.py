@@ -14,11 +14,12 @@ from sodgp.cli import judge
 from sodgp.cli.arguments import Dropped, Json, ModelPath, Table, TaskName, Threads, loaded
 from sodgp.cli.columns import Decimal, Encoding, KeptInFit, KeptInFront, Kinds, Missing, Reading, Separator, encoder_of
 from sodgp.cli.config import FitConfig, read_config
+from sodgp.cli.distributed import Distributed, among_processes
 from sodgp.cli.group import DEBUG, Commands, ExitCode
 from sodgp.cli.options import estimator_flags
 from sodgp.cli.predictions import predictions
 from sodgp.cli.rows import Cache, Stream, rows_of_fit
-from sodgp.cli.summary import line, print_json, print_summary, print_table, print_written
+from sodgp.cli.summary import print_fit, print_json, print_summary, print_table, print_written
 from sodgp.cli.tables import (
     as_json_columns,
     check_output,
@@ -132,6 +133,7 @@ def fit(
     resume: Annotated[
         bool, typer.Option("--resume", help="Continue from the newest checkpoint in the folder of --checkpoint.")
     ] = False,
+    distributed: Distributed = False,
     verbose: Annotated[
         bool | None, typer.Option("--verbose/--quiet", help="Show progress and a summary.", show_default=False)
     ] = None,
@@ -177,25 +179,24 @@ def fit(
     told = told_task(chosen.get("likelihood"), said.get("task"))
     # Before the table is read, which may take long.
     Configuration.from_estimator(estimator_for(told or "regression", chosen))
-    check_destination(said["out"])
-    encoder = encoder_of(said.get("columns"), said.get("missing"), said.get("keep") or [])
-    reading = Reading(said.get("separator"), said.get("decimal"), said.get("encoding"), tuple(encoder.missing))
-    X, y, task = rows_of_fit(said, reading, chosen.get("likelihood"))
-    model = estimator_for(task, chosen).set_params(columns=encoder)
-    asked = Configuration.from_estimator(model)
-    began = time.perf_counter()
-    with progress(asked.n_members * asked.n_restarts, "training", shown=shown) as begin:
-        model.set_params(callbacks=[begin("training"), *_early_stopping(model, said.get("patience"))], verbose=False)
-        model.fit(X, y, resume=resume)
-    seconds = time.perf_counter() - began
-    model.set_params(callbacks=None, verbose="auto")
-    model.save(said["out"])
-    if as_json:
-        print_json({**describe(model), "wall_seconds": seconds, "saved_to": said["out"]})
-    elif shown:
-        print_summary(describe(model))
-        line("seconds", f"{seconds:.1f}")
-        line("saved to", said["out"])
+    with among_processes(distributed, chosen.get("device", "auto")) as is_first:
+        if is_first:
+            check_destination(said["out"])
+        encoder = encoder_of(said.get("columns"), said.get("missing"), said.get("keep") or [])
+        reading = Reading(said.get("separator"), said.get("decimal"), said.get("encoding"), tuple(encoder.missing))
+        X, y, task = rows_of_fit(said, reading, chosen.get("likelihood"))
+        model = estimator_for(task, chosen).set_params(columns=encoder)
+        asked = Configuration.from_estimator(model)
+        began = time.perf_counter()
+        with progress(asked.n_members * asked.n_restarts, "training", shown=shown and is_first) as begin:
+            callbacks = [begin("training"), *_early_stopping(model, said.get("patience"))]
+            model.set_params(callbacks=callbacks, verbose=False)
+            model.fit(X, y, resume=resume)
+        seconds = time.perf_counter() - began
+        model.set_params(callbacks=None, verbose="auto")
+        if is_first:
+            model.save(said["out"])
+            print_fit(describe(model), seconds, said["out"], as_json=as_json, shown=shown)
     if model.history_.stopped == "interrupted":
         raise typer.Exit(ExitCode.INTERRUPTED)
 

@@ -56,6 +56,16 @@ def print_summary(about: dict[str, Any]) -> None:
         line("outliers", f"{about['outlier_probability']:.3g} of the probability of a prediction")
 
 
+def print_fit(about: dict[str, Any], seconds: float, saved_to: str, *, as_json: bool, shown: bool) -> None:
+    """What came of a fit, where it is shown at all."""
+    if as_json:
+        print_json({**about, "wall_seconds": seconds, "saved_to": saved_to})
+    elif shown:
+        print_summary(about)
+        line("seconds", f"{seconds:.1f}")
+        line("saved to", saved_to)
+
+
 def print_json(content: dict[str, Any]) -> None:
     """A dictionary as JSON."""
     # JSON can escape what the stream cannot hold.

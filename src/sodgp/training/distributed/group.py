@@ -22,7 +22,7 @@ from sodgp.errors import ConfigurationError, NumericalError, RanksError, SodgpEr
 from sodgp.inference.contract import Batch, Terms
 from sodgp.training.distributed.contract import ALONE, Ranks, Wishes
 
-__all__ = ["Group", "ranks_here"]
+__all__ = ["Group", "patience", "ranks_here"]
 
 R = TypeVar("R")
 
@@ -185,25 +185,26 @@ def ranks_here() -> Iterator[Ranks]:
     if not (dist.is_available() and dist.is_initialized()) or dist.get_world_size() == 1:
         yield ALONE
         return
-    patience = _patience()
+    seconds = patience()
     try:
         # Processes may arrive at different times, for which the group has a time-out of its own.
         dist.barrier()
-        group = dist.new_group(timeout=timedelta(seconds=patience))
+        group = dist.new_group(timeout=timedelta(seconds=seconds))
     except RuntimeError as error:
         raise _lost(
             "arriving", dist.get_rank(), dist.get_world_size(), "in the time-out of the process group"
         ) from error
     assert isinstance(group, dist.ProcessGroup)
     try:
-        yield Group(group, patience)
+        yield Group(group, seconds)
     finally:
         # A group that has lost a process may not close.
         with suppress(RuntimeError):
             dist.destroy_process_group(group)
 
 
-def _patience() -> float:
+def patience() -> float:
+    """Seconds to wait for a process that does not answer."""
     given = os.environ.get(PATIENCE, "")
     try:
         seconds = float(given or _USUAL_PATIENCE)

@@ -1,4 +1,4 @@
-"""What the processes of `test_distributed.py` do: each check is a function of the rank, and returns what it found."""
+"""What the processes of `test_group.py` do: each check is a function of the rank, and returns what it found."""
 
 import os
 import signal
