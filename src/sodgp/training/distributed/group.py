@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import hashlib
 import os
+import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import timedelta
@@ -217,29 +219,27 @@ def patience() -> float:
 
 def _lost(name: str, rank: int, count: int, within: str) -> RanksError:
     """The error that names the processes that have gone."""
-    gone = _absent(f"sodgp/{name}", rank, count)
-    who = f"rank {', '.join(map(str, gone))}" if gone else "a rank"
+    present: set[int] = set()
+    # In a thread that may be left behind: where the network is cut, the store itself does not answer.
+    roll = threading.Thread(target=_call_roll, args=(f"sodgp/{name}", rank, count, present), daemon=True)
+    roll.start()
+    roll.join(_ROLL_CALL)
+    gone = [str(other) for other in range(count) if other not in present and other != rank]
     return RanksError(
-        f"{who} of {count} has gone, or did not answer {within}: what it printed itself says why. Training ends in all"
-        " processes; start them again, and it goes on from a checkpoint (checkpoint=... and resume=True, or"
-        " --checkpoint and --resume), if there is one."
+        f"rank {', '.join(gone) or '?'} of {count} has gone, or did not answer {within}: what it printed itself says"
+        " why. Training ends in all processes; start them again, and it goes on from a checkpoint (checkpoint=... and"
+        " resume=True, or --checkpoint and --resume), if there is one."
     )
 
 
-def _absent(name: str, rank: int, count: int) -> list[int]:
-    """The processes that do not say that they are there; the first one keeps the list, and is absent with it."""
-    absent: list[int] = []
-    try:
+def _call_roll(name: str, rank: int, count: int, present: set[int]) -> None:
+    """Say that this process is there, and note which others do until they all have, or the store fails."""
+    with suppress(RuntimeError):
         store = dist.distributed_c10d._get_default_store()
         store.set(f"{name}/{rank}", "here")
-        for other in range(count):
-            try:
-                store.wait([f"{name}/{other}"], timedelta(seconds=_ROLL_CALL if not absent else 0.1))
-            except RuntimeError:
-                absent.append(other)
-    except RuntimeError:
-        return [0]
-    return absent
+        while len(present) < count:
+            present |= {other for other in range(count) if store.check([f"{name}/{other}"])}
+            time.sleep(0.05)
 
 
 def _outcome_of(error: BaseException | None) -> _Outcome:
