@@ -107,6 +107,38 @@ def test_terms_are_finite_and_named(method, n_layers):
 
 @every_method
 @every_depth
+def test_sums_over_rows_are_those_of_their_parts_or_are_refused(method, n_layers):
+    this = case(method, n_layers)
+    if this.method.name not in ("sod", "dsvi") or getattr(method, "conditions_on_all", False):
+        with pytest.raises(ConfigurationError, match="many processes"):
+            this.method.sums_over_rows()
+        return
+    names = this.method.sums_over_rows()
+    rows = this.batch.X_b.shape[-2]
+    parts = [slice(0, 2), slice(2, rows)]
+
+    class OfRows:
+        """The numbers that the whole batch would have."""
+
+        def __init__(self, part):
+            self.n_samples, self.part, self.whole = T, part, fresh(3, T)
+
+        def subset(self, count, width):
+            return self.whole.subset(count, width)
+
+        def rest(self, count, width):
+            numbers = self.whole.rest(rows if count < rows else count, width)
+            return numbers[..., self.part, :] if count < rows else numbers
+
+    whole = this.method.terms(this.model, this.batch, OfRows(slice(None)))
+    found = [this.method.terms(this.model, this.batch.of_rows(part), OfRows(part)) for part in parts]
+    for name, value in whole.items():
+        each = [terms[name] for terms in found]
+        torch.testing.assert_close(sum(each) if name in names else each[0], value)
+
+
+@every_method
+@every_depth
 def test_predictions_have_the_shapes_of_the_contract(method, n_layers):
     this = case(method, n_layers)
     X, several = randn(4, 1, N, INPUTS), randn(5, 3, 1, N, INPUTS)

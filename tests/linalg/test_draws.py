@@ -101,6 +101,15 @@ def test_a_tape_hands_out_numbers_in_the_order_of_its_rehearsal(leading):
     assert not torch.equal(first, tape.refill()[0])
 
 
+def test_a_part_of_the_rows_has_the_numbers_that_it_has_among_all():
+    whole, part = (rehearsed(torch.Generator().manual_seed(0)) for _ in range(2))
+    part.part = slice(2, 5)
+    for tape in (whole, part):
+        tape.load(tape.refill())
+    assert torch.equal(part.subset(3, 2), whole.subset(3, 2))
+    assert torch.equal(part.rest(3, 1), whole.rest(5, 1)[:, 2:5])
+
+
 def test_a_replicate_of_a_tape_sees_the_numbers_that_it_sees_alone():
     alone = rehearsed(torch.Generator().manual_seed(1)).refill()
     among = rehearsed([torch.Generator().manual_seed(seed) for seed in (0, 1, 2)]).refill()

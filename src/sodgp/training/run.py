@@ -221,7 +221,7 @@ class _Run:
         if self.settings.ranks.count == 1:
             return []
         s, data = self.settings, self.batcher.data
-        known = [] if data.precision_r is None else [data.precision_r]
+        known = [part for part in (data.precision_r, data.weight_s, data.weight_r) if part is not None]
         options = (self.seeds, s.max_iter, s.batch_rows, s.n_samples, s.learning_rate, s.schedule)
         return [
             repr((self.inference, options)),

@@ -10,6 +10,7 @@ import torch
 import torch.distributed as dist
 
 from sodgp import DSVI, DeepGPClassifier, DeepGPRegressor, SoD
+from sodgp.data import open_rows
 from sodgp.errors import CholeskyError, SodgpError
 from sodgp.estimator.options.configuration import Configuration
 from sodgp.estimator.prepare import checked_data, prepare
@@ -24,6 +25,7 @@ Y = np.sin(2.0 * X[:, 0]) + 0.1 * rng.normal(size=60)
 COUNTS = rng.poisson(2.0 + X[:, 0] ** 2)
 CLASSES = np.digitize(X[:, 0], [-0.5, 0.5])
 NOISE = rng.uniform(0.01, 0.1, size=60)
+WEIGHTS = rng.uniform(0.5, 2.0, size=60)
 SMALL = {"n_layers": 2, "subset_size": 8, "batch_size": 25, "n_samples": 2, "random_state": 0, "verbose": False}
 BOUND, PREDICTIVE = SoD(objective="bound"), SoD(objective="predictive")
 
@@ -53,6 +55,8 @@ STEPS = {
     "as many rows as the subset": lambda: regressor(batch_size=24),
     "two targets": lambda: (regressor()[0], (X, np.column_stack([Y, X[:, 1]]))),
     "known noise": lambda: (regressor(likelihood="gaussian")[0], (X, Y, NOISE)),
+    "weights": lambda: (regressor()[0], (X, Y, None, WEIGHTS)),
+    "weights and known noise": lambda: (regressor(inference=PREDICTIVE)[0], (X, Y, NOISE, WEIGHTS)),
     "heteroscedastic": lambda: regressor(likelihood="heteroscedastic", inference=PREDICTIVE),
     "heavy tails": lambda: regressor(likelihood="heavy_tailed"),
     "student_t": lambda: regressor(likelihood=StudentT()),
@@ -69,7 +73,8 @@ STEPS = {
 def one_step(name, ranks=ALONE):
     """Terms, gradients and moved buffers of one step from random parameters."""
     estimator, data = STEPS[name]()
-    config = Configuration.from_estimator(estimator, knows_noise=len(data) > 2)
+    knows_noise, has_weights = len(data) > 2 and data[2] is not None, len(data) > 3
+    config = Configuration.from_estimator(estimator, knows_noise=knows_noise, has_weights=has_weights)
     checked = checked_data("an estimator", *data, as_classes="classes" in estimator.takes)
     prepared = prepare(config, checked, seed=None, previous=None, plan=None, ranks=ranks)
     fit = run._Run(prepared.method, [prepared.problem], prepared.settings)
@@ -108,7 +113,8 @@ def fitted(method=BOUND, data=(X, Y), resume=False, **options):
 
 
 def sixty_steps(rank):
-    return {method.objective: fitted(method) for method in (BOUND, PREDICTIVE)}
+    found = {method.objective: fitted(method) for method in (BOUND, PREDICTIVE)}
+    return {**found, "rows on a disk": fitted(data=(open_rows(X, Y),))}
 
 
 class Patched:

@@ -1,10 +1,15 @@
 """Many processes that train one model: the same numbers as in one, and one end for all."""
 
 import multiprocessing
+import threading
+from contextlib import contextmanager
 
 import pytest
 import rank_checks
 import torch
+
+from sodgp.estimator import many
+from sodgp.training.distributed import group
 
 CONTEXT = multiprocessing.get_context("forkserver")
 CONTEXT.set_forkserver_preload(["sodgp.estimator.many", "sodgp.training.run"])
@@ -63,6 +68,48 @@ def test_sixty_steps_end_where_one_process_ends(two, objective):
     assert torch.equal(first["parameters"], second["parameters"])
     assert_close(first["parameters"], alone["parameters"], 1e-8)
     assert first["bound"] == pytest.approx(alone["bound"], rel=1e-8)
+
+
+def test_rows_on_a_disk_are_divided_too(two):
+    alone = rank_checks.fitted(data=(rank_checks.open_rows(rank_checks.X, rank_checks.Y),))
+    for found in two:
+        assert_close(found["sixty_steps"]["rows on a disk"]["parameters"], alone["parameters"], 1e-8)
+
+
+def test_where_the_store_does_not_answer_the_roll_call_ends_in_time(monkeypatch):
+    over = threading.Event()
+
+    class Cut:
+        def set(self, key, value):
+            over.wait()
+            raise RuntimeError("no answer")
+
+    monkeypatch.setattr(group, "_ROLL_CALL", 0.05)
+    monkeypatch.setattr(torch.distributed.distributed_c10d, "_get_default_store", Cut)
+    error = group._lost("a group", 1, 3, "for 5 s")
+    over.set()
+    assert str(error).startswith("rank 0, 2 of 3 has gone, or did not answer for 5 s")
+
+
+@pytest.mark.gpu
+def test_the_sums_of_nccl_leave_one_process_as_it_is(monkeypatch, tmp_path):
+    """One GPU is for one process, which has everything: the path of many gives its bits."""
+
+    def fitted():
+        return rank_checks.fitted(device="cuda")["parameters"]
+
+    @contextmanager
+    def a_group_of_one():
+        yield group.Group(torch.distributed.new_group(), 60.0)
+
+    alone = fitted()
+    store = torch.distributed.FileStore(str(tmp_path / "store"), 1)
+    torch.distributed.init_process_group("nccl", store=store, rank=0, world_size=1)
+    try:
+        monkeypatch.setattr(many, "ranks_here", a_group_of_one)
+        assert torch.equal(fitted(), alone)
+    finally:
+        torch.distributed.destroy_process_group()
 
 
 @pytest.mark.parametrize("change", ["nan", "fails"])

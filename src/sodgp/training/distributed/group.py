@@ -34,6 +34,7 @@ PATIENCE = "SODGP_RANKS_TIMEOUT"
 _USUAL_PATIENCE = 120.0
 # Within this time after one process has lost another, all that are left say that they are there.
 _ROLL_CALL = 5.0
+_LONG = "in the time-out of the process group"
 
 
 class _Outcome(NamedTuple):
@@ -49,7 +50,8 @@ class _Outcome(NamedTuple):
 class Group:
     """The processes of a process group of `torch.distributed`.
 
-    A process that has gone, or does not answer within `patience` seconds, is a RanksError that names it.
+    A process that has gone, or does not answer within `patience` seconds, is a RanksError that names it. Before
+    training, where files are read, the time-out is that of the process group that was initialised.
     """
 
     def __init__(self, group: dist.ProcessGroup, patience: float) -> None:
@@ -94,13 +96,13 @@ class Group:
             values = torch.stack([terms[name] for name in names]).to(head)
         gradients = [torch.zeros_like(p) if p.grad is None else p.grad for p in parameters]
         flat = torch.cat([head, values, *(gradient.reshape(-1) for gradient in gradients)])
-        with self._answered():
+        with self._answered(self._group):
             dist.all_reduce(flat, group=self._group)
         head, values, *pieces = flat.split([len(head), len(values), *(g.numel() for g in gradients)])
         failed, *wishes = head.split([self.count, 1, 1])
         self._heard = bool(wishes[0] > 0), bool(wishes[1] > 0)
         if bool((failed > 0).any()):
-            self._exchanged(_outcome_of(failure), failure)
+            self._exchanged(_outcome_of(failure), failure, self._group)
         for parameter, piece in zip(parameters, pieces, strict=True):
             if parameter.grad is not None:
                 parameter.grad.copy_(piece.view_as(parameter))
@@ -115,22 +117,7 @@ class Group:
         self, compute: Callable[[], R], same: Sequence[Tensor | str] = (), what: str = "parameters"
     ) -> list[R]:
         """As in `Ranks`."""
-        failure: BaseException | None = None
-        try:
-            mine = _Outcome(compute(), digest=_digest(same))
-        except BaseException as error:
-            if error is self._shared:
-                raise
-            failure, mine = error, _outcome_of(error)
-        outcomes = self._exchanged(mine, failure)
-        different = [str(i) for i, outcome in enumerate(outcomes) if outcome.digest != outcomes[0].digest]
-        if different:
-            raise RanksError(
-                f"the {what} of rank {', '.join(different)} differ from those of rank 0 of {self.count}: every process"
-                " needs the same data, options, program and kind of machine. Continue from the last checkpoint, if"
-                " there is one, or start anew."
-            )
-        return [outcome.result for outcome in outcomes]
+        return self._results(compute, self._group, same, what)
 
     @contextmanager
     def in_step(self) -> Iterator[None]:
@@ -142,17 +129,46 @@ class Group:
             if error is self._shared:
                 raise
             failure = error
-        self._exchanged(_outcome_of(failure), failure)
+        self._exchanged(_outcome_of(failure), failure, dist.group.WORLD)
 
     def first(self, compute: Callable[[], R]) -> R:
         """As in `Ranks`."""
-        return self.together(lambda: compute() if self.rank == 0 else None)[0]  # type: ignore[return-value]
+        mine: Callable[[], Any] = compute if self.rank == 0 else lambda: None
+        return self._results(mine, dist.group.WORLD)[0]
 
-    def _exchanged(self, mine: _Outcome, failure: BaseException | None) -> list[_Outcome]:
+    def _results(
+        self,
+        compute: Callable[[], R],
+        group: dist.ProcessGroup | None,
+        same: Sequence[Tensor | str] = (),
+        what: str = "",
+    ) -> list[R]:
+        """As `together`, in one of the two groups."""
+        failure: BaseException | None = None
+        try:
+            mine = _Outcome(compute(), digest=_digest(same))
+        except BaseException as error:
+            if error is self._shared:
+                raise
+            failure, mine = error, _outcome_of(error)
+        outcomes = self._exchanged(mine, failure, group)
+        different = [str(i) for i, outcome in enumerate(outcomes) if outcome.digest != outcomes[0].digest]
+        if different:
+            self._shared = RanksError(
+                f"the {what} of rank {', '.join(different)} differ from those of rank 0 of {self.count}: every process"
+                " needs the same data, options, program and kind of machine. Continue from the last checkpoint, if"
+                " there is one, or start anew."
+            )
+            raise self._shared
+        return [outcome.result for outcome in outcomes]
+
+    def _exchanged(
+        self, mine: _Outcome, failure: BaseException | None, group: dist.ProcessGroup | None
+    ) -> list[_Outcome]:
         """The outcomes of all; the process's own error if it has one, or that of the first process that has."""
         outcomes: list[Any] = [None] * self.count
-        with self._answered():
-            dist.all_gather_object(outcomes, mine, group=self._group)
+        with self._answered(group):
+            dist.all_gather_object(outcomes, mine, group=group)
         if failure is not None:
             self._shared = failure
             raise failure
@@ -165,11 +181,11 @@ class Group:
         raise self._shared
 
     @contextmanager
-    def _answered(self) -> Iterator[None]:
+    def _answered(self, group: dist.ProcessGroup | None) -> Iterator[None]:
         try:
             yield
         except RuntimeError as error:
-            within = f"for {self._patience:g} s ({PATIENCE})"
+            within = f"for {self._patience:g} s ({PATIENCE})" if group is self._group else _LONG
             self._shared = _lost(self._group.group_name, self.rank, self.count, within)
             raise self._shared from error
 
@@ -193,9 +209,7 @@ def ranks_here() -> Iterator[Ranks]:
         dist.barrier()
         group = dist.new_group(timeout=timedelta(seconds=seconds))
     except RuntimeError as error:
-        raise _lost(
-            "arriving", dist.get_rank(), dist.get_world_size(), "in the time-out of the process group"
-        ) from error
+        raise _lost("arriving", dist.get_rank(), dist.get_world_size(), _LONG) from error
     assert isinstance(group, dist.ProcessGroup)
     try:
         yield Group(group, seconds)
