@@ -412,3 +412,28 @@ def test_patience_ends_training_on_held_out_rows(go, table):
     assert about["rows"] == 21
     (Path("fit.toml")).write_text('data = "data.csv"\ntarget = "y"\nout = "n.sodgp"\npatience = 0\n')
     assert "patience must be" in go("fit", "--config", "fit.toml", code=2).stderr
+
+
+def test_weights_of_rows_are_a_column(go, table, tmp_path):
+    weight = [0.0, *[1.5] * (len(table) - 1)]
+    table.assign(w=weight).to_csv("weighted.csv", index=False)
+    result = go("fit", "weighted.csv", "--target", "y", "--weight", "w", "--out", "m.sodgp", *QUICK)
+    model = DeepGPRegressor.load("m.sodgp")
+    assert model.fitted_.n_left_out == 1
+    assert "w" not in model.feature_names_in_
+    assert str(len(table) - 1) in result.stdout
+    plain, weighted = (
+        json.loads(go("evaluate", "m.sodgp", "weighted.csv", "--json", "--bootstrap", "0", *more).stdout)
+        for more in ([], ["--weight", "w"])
+    )
+    assert plain["targets"]["y"]["rmse"] != weighted["targets"]["y"]["rmse"]
+    go("report", "m.sodgp", "weighted.csv", "--weight", "w", "--out", "r.html")
+    result = go("report", "m.sodgp", "weighted.csv", "--cv", "2", "--out", "r.html", code=2)
+    assert "give the weights again" in result.stderr
+    for bad, said in (("q", "is no column"), ("y", "is also the target")):
+        result = go("fit", "weighted.csv", "--target", "y", "--weight", bad, "--out", "n.sodgp", code=2)
+        assert said in result.stderr
+    assert "an input of the model" in go("evaluate", "m.sodgp", "weighted.csv", "--weight", "a", code=2).stderr
+    table.assign(w=["many", *weight[1:]]).to_csv("weighted.csv", index=False)
+    result = go("fit", "weighted.csv", "--target", "y", "--weight", "w", "--out", "n.sodgp", code=1)
+    assert "'w' holds 'many'" in result.stderr

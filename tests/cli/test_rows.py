@@ -75,7 +75,7 @@ def test_large_tables_are_streamed_unasked(big, tmp_path, monkeypatch, capsys):
     assert rows._streams(tmp_path / "parts" / "0.parquet", {**said, "cache": "folder"})
     monkeypatch.setattr(memory, "available_memory", lambda: None)
     assert not rows._streams(tmp_path / "parts" / "0.parquet", said)
-    X, y, task = rows.rows_of_fit({**said, "stream": True}, Reading(), None)
+    X, y, task, _ = rows.rows_of_fit({**said, "stream": True}, Reading(), None)
     assert (y, task) == (None, "regression")
     assert sum(map(len, X.batches())) == 99
     assert X.state()["task"] == "regression"

@@ -110,3 +110,13 @@ def test_counts_have_a_randomised_pit_and_a_base_of_counts():
     scores = found.scores(n_bootstrap=0)
     assert scores["nlpp"].value < scores["base_nlpp"].value < 4.0
     assert evaluation.scores.joined([found, found]).is_count
+
+
+def test_weights_of_rows_are_repeated_rows_in_scores():
+    X, times = np.linspace(-1, 1, 40)[:, None], np.arange(40) % 4
+    y = np.sin(9 * X[:, 0]) > 0
+    model = DeepGPClassifier(n_layers=1, max_iter=5, random_state=0).fit(X, y)
+    weighted = evaluation.evaluate(model, X, y, sample_weight=times).scores(n_bootstrap=0)
+    repeated = evaluation.evaluate(model, X.repeat(times, 0), y.repeat(times)).scores(n_bootstrap=0)
+    for name in ("log_loss", "brier", "accuracy", "roc_auc", "ece", "base_log_loss"):
+        assert weighted[name].value == pytest.approx(repeated[name].value), name

@@ -36,3 +36,15 @@ def test_known_noise_is_refused():
     model = DeepGPRegressor(n_layers=1, max_iter=2, random_state=0).fit(X, X[:, 0], noise_variance=0.1)
     with pytest.raises(ConfigurationError, match="which the folds would lack"):
         cross_validate(model, X, X[:, 0])
+
+
+def test_weights_count_in_fits_and_scores_of_folds():
+    X, weight = np.linspace(-1, 1, 24)[:, None], np.where(np.arange(24) % 3 == 0, 0.0, 2.0)
+    model = DeepGPRegressor(n_layers=1, subset_size=4, max_iter=3, random_state=0).fit(X, X[:, 0], weight)
+    with pytest.raises(ConfigurationError, match="fitted with sample_weight"):
+        cross_validate(model, X, X[:, 0], cv=2)
+    found = cross_validate(model, X, X[:, 0], cv=2, sample_weight=weight)
+    np.testing.assert_array_equal(found.weight, weight)
+    assert found.scores(n_bootstrap=0)["rmse"].value == pytest.approx(
+        np.sqrt(np.average(found.residual[:, 0] ** 2, weights=weight))
+    )

@@ -192,3 +192,23 @@ def test_targets_come_as_frames_lists_and_tensors(model):
         np.testing.assert_array_equal(observed(model, X, y), Y)
     with pytest.raises(InputError, match="targets has 1 names"):
         evaluate(model, X, Y, targets=["a"])
+
+
+def test_weights_of_rows_are_repeated_rows_in_scores(model):
+    """Of numbers and of classes; intervals are those of rows that count so often."""
+    rng = np.random.default_rng(0)
+    X, times = rng.uniform(-1, 1, (40, model.n_features_in_)), np.arange(40) % 4
+    y = rng.normal(size=(40, model.model_.n_outputs))
+    weighted = evaluate(model, X, y, sample_weight=times)
+    repeated = evaluate(model, X.repeat(times, 0), y.repeat(times, 0))
+    ours, theirs = (found.scores(n_bootstrap=0) for found in (weighted, repeated))
+    assert {name: pytest.approx(score.value) for name, score in theirs.items()} == {
+        name: score.value for name, score in ours.items()
+    }
+    np.testing.assert_allclose(weighted.coverage(np.array([0.5, 0.9])), repeated.coverage(np.array([0.5, 0.9])))
+    interval = weighted.scores(n_bootstrap=200)["rmse"]
+    assert interval.low < interval.value < interval.high
+    with pytest.raises(InputError, match="one number for each of 40 rows"):
+        evaluate(model, X, y, sample_weight=times[:3])
+    folds = joined([weighted, weighted], np.arange(80))
+    assert folds.scores(n_bootstrap=0)["rmse"].value == pytest.approx(ours["rmse"].value)

@@ -91,3 +91,20 @@ def test_batches_depend_on_the_generator_alone() -> None:
     X, few = normal(500, 2), KMeans(minibatch_above=100, batch_size=64)
     first, again = (few.select(X, None, 6, None, generator(1)) for _ in range(2))
     assert torch.equal(first, again)
+
+
+def test_weights_of_rows_are_repeated_rows():
+    """The centres of well separated groups are weighted means; the chosen rows are those nearest to them."""
+    X = torch.tensor([[0.0], [0.1], [1.0], [10.0], [10.6], [11.0]], dtype=torch.float64)
+    weight = torch.tensor([1.0, 1.0, 30.0, 30.0, 1.0, 1.0], dtype=torch.float64)
+    for limit in (3, 20_000):
+        selector = KMeans(minibatch_above=limit, n_init=5)
+        chosen = selector.select_weighted(X, None, 2, None, torch.Generator().manual_seed(0), weight)
+        assert chosen.tolist() == [2, 3]
+        assert selector.select_weighted(X, None, 9, None, torch.Generator(), weight).tolist() == list(range(6))
+    repeated = X.repeat_interleave(weight.long(), 0)
+    ours, theirs = (
+        KMeans(n_init=5).centres(rows, 2, torch.Generator().manual_seed(0), w).sort(0).values
+        for rows, w in ((X, weight), (repeated, None))
+    )
+    torch.testing.assert_close(ours, theirs)

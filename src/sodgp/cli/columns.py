@@ -19,6 +19,12 @@ if TYPE_CHECKING:
     from sodgp.tables.encoder import TableEncoder
 
 _PANEL = "Tables"
+Weight = Annotated[
+    str | None,
+    typer.Option(
+        help="Column that says how often each row counts; no input. [dim]\\[default: each once][/]", show_default=False
+    ),
+]
 Separator = Annotated[
     str | None,
     typer.Option(help="Between columns of a text file. [dim]\\[default: guessed][/]", rich_help_panel=_PANEL),

@@ -26,6 +26,7 @@ _COMMAND: Final[dict[str, tuple[str, Callable[[Any], bool]]]] = {
     "target": _COLUMNS,
     "drop": _COLUMNS,
     "keep": _COLUMNS,
+    "weight": ("a column name", lambda value: isinstance(value, str)),
     "columns": (
         "a table of names and kinds",
         lambda value: isinstance(value, dict) and all(_COLUMNS[1](kind) for kind in value.values()),

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sodgp.cli.arguments import Dropped, Json, ModelPath, Table, Targets, TaskName, Threads, loaded
-from sodgp.cli.columns import Decimal, Encoding, Kinds, Missing, Reading, Separator, encoder_of
+from sodgp.cli.columns import Decimal, Encoding, Kinds, Missing, Reading, Separator, Weight, encoder_of
 from sodgp.cli.splits import Folds, Group, Jobs, Seed, Splitting, Time, side_columns
 from sodgp.cli.summary import print_json
-from sodgp.cli.tables import check_output, known_targets, training_data, with_targets
+from sodgp.cli.tables import check_output, known_targets, refuse_input, training_data, weights_in, with_targets
 from sodgp.cli.tasks import estimator_for, task_of, told_task
 from sodgp.errors import ConfigurationError
 from sodgp.system.progress import progress, say
@@ -26,6 +26,7 @@ def evaluate(
     model: ModelPath,
     data: Table,
     target: Targets = None,
+    weight: Weight = None,
     bootstrap: Annotated[int, typer.Option(min=0, help="Resamples behind the intervals; 0 for none.")] = 1000,
     cv: Folds = None,
     group: Group = None,
@@ -52,15 +53,18 @@ def evaluate(
     split = Splitting(cv, group, time)
     estimator = loaded(model, threads)
     reading = Reading(separator, decimal, encoding)
-    X, y, names, side = known_targets(estimator, data, target or [], reading, split.columns)
-    truth = observed(estimator, y)
+    refuse_input(estimator, weight)
+    apart = [*split.columns, *([] if weight is None else [weight])]
+    X, y, names, side = known_targets(estimator, data, target or [], reading, apart)
+    truth, weights = observed(estimator, y), weights_in(side, weight, data, reading)
     if cv is None:
-        found = run(estimator, X, truth, targets=names)
+        found = run(estimator, X, truth, targets=names, sample_weight=weights)
         shared, kept = shared_rows(estimator, numbers_of_rows(table_rows(estimator, X)[0]))
     else:
         shared, kept = 0, 0
         with progress(cv * estimator.n_members_, "cross-validation", shown=not as_json) as begin:
             options: dict[str, Any] = {"targets": names, "begin": begin, "n_jobs": jobs, "random_state": seed}
+            options["sample_weight"] = weights
             found = cross_validate(estimator, X, truth, **split.of(side), **options)  # type: ignore[assignment]
     if shared:
         say(
@@ -82,6 +86,7 @@ def report(
         Path | None, typer.Argument(help="Table with a header row: .csv, .tsv (also .gz) or .parquet.")
     ] = None,
     target: Targets = None,
+    weight: Weight = None,
     out: Annotated[Path, typer.Option("--out", "-o", help="The page, one .html file.")] = Path("report.html"),
     cv: Folds = None,
     group: Group = None,
@@ -123,7 +128,10 @@ def report(
     if train is not None and cv is not None:
         raise ConfigurationError("--train is for held-out rows: with --cv the training rows of every fold are known.")
     about: dict[str, Any] = {"title": title, "model_name": str(model), "data_name": str(data), "random_state": seed}
+    apart = [] if weight is None else [weight]
     if data is None:
+        if weight is not None:
+            raise ConfigurationError("--weight is for a model: fit one with `sodgp fit --weight`, and name it here.")
         if cv is None or not target:
             raise ConfigurationError(
                 "sodgp report needs a model and a table, or a table with --target and --cv: sodgp report data.csv"
@@ -140,13 +148,14 @@ def report(
         if task is not None or drop:
             raise ConfigurationError("--task and --drop are for a table without a model; the model knows its own.")
         estimator = loaded(model, threads)
-        X, y, names, side = known_targets(estimator, data, target or [], reading, split.columns)
-        truth = observed(estimator, y)
+        refuse_input(estimator, weight)
+        X, y, names, side = known_targets(estimator, data, target or [], reading, [*split.columns, *apart])
+        truth, about["sample_weight"] = observed(estimator, y), weights_in(side, weight, data, reading)
     if cv is None:
         others = None
         if train is not None:
-            X_train, y_train, _, _ = known_targets(estimator, train, target or [], reading)
-            others = X_train, observed(estimator, y_train)
+            X_train, y_train, _, side = known_targets(estimator, train, target or [], reading, apart)
+            others = X_train, observed(estimator, y_train), weights_in(side, weight, train, reading)
         found = held_out(estimator, X, truth, targets=names, train=others, **about)
     else:
         with progress(cv * estimator.n_members_, "cross-validation", shown=not as_json) as begin:

@@ -12,7 +12,18 @@ import typer
 
 from sodgp.cli import judge
 from sodgp.cli.arguments import Dropped, Json, ModelPath, Table, TaskName, Threads, loaded
-from sodgp.cli.columns import Decimal, Encoding, KeptInFit, KeptInFront, Kinds, Missing, Reading, Separator, encoder_of
+from sodgp.cli.columns import (
+    Decimal,
+    Encoding,
+    KeptInFit,
+    KeptInFront,
+    Kinds,
+    Missing,
+    Reading,
+    Separator,
+    Weight,
+    encoder_of,
+)
 from sodgp.cli.config import FitConfig, read_config
 from sodgp.cli.distributed import Distributed, among_processes
 from sodgp.cli.group import DEBUG, Commands, ExitCode
@@ -113,6 +124,7 @@ def fit(
         Path | None, typer.Option(help="TOML file; its keys are the options below, data, target and so on. Flags win.")
     ] = None,
     drop: Dropped = None,
+    weight: Weight = None,
     columns: Kinds = None,
     keep: KeptInFit = None,
     missing: Missing = None,
@@ -153,6 +165,7 @@ def fit(
         "target": target,
         "out": out,
         "drop": drop,
+        "weight": weight,
         "patience": patience,
         "verbose": verbose,
         "task": task,
@@ -184,14 +197,14 @@ def fit(
             check_destination(said["out"])
         encoder = encoder_of(said.get("columns"), said.get("missing"), said.get("keep") or [])
         reading = Reading(said.get("separator"), said.get("decimal"), said.get("encoding"), tuple(encoder.missing))
-        X, y, task = rows_of_fit(said, reading, chosen.get("likelihood"))
+        X, y, task, weights = rows_of_fit(said, reading, chosen.get("likelihood"))
         model = estimator_for(task, chosen).set_params(columns=encoder)
         asked = Configuration.from_estimator(model)
         began = time.perf_counter()
         with progress(asked.n_members * asked.n_restarts, "training", shown=shown and is_first) as begin:
             callbacks = [begin("training"), *_early_stopping(model, said.get("patience"))]
             model.set_params(callbacks=callbacks, verbose=False)
-            model.fit(X, y, resume=resume)
+            model.fit(X, y, weights, resume=resume)
         seconds = time.perf_counter() - began
         model.set_params(callbacks=None, verbose="auto")
         if is_first:

@@ -11,7 +11,7 @@ import numpy as np
 import typer
 
 from sodgp.cli.columns import Reading
-from sodgp.cli.tables import PARQUET, training_data, with_targets
+from sodgp.cli.tables import PARQUET, training_data, weights_in, with_targets
 from sodgp.cli.tasks import task_of, told_task
 from sodgp.errors import ConfigurationError, InputError
 from sodgp.system.progress import say
@@ -41,8 +41,8 @@ Cache = Annotated[
 ]
 
 
-def rows_of_fit(said: Mapping[str, Any], reading: Reading, likelihood: str | None) -> tuple[Any, Any, str]:
-    """X, y (None, where X is a source) and the task, from what the command line and a config file say.
+def rows_of_fit(said: Mapping[str, Any], reading: Reading, likelihood: str | None) -> tuple[Any, Any, str, Any]:
+    """X, y (None, where X is a source), task and weights, from what the command line and a config file say.
 
     Raises
     ------
@@ -53,13 +53,20 @@ def rows_of_fit(said: Mapping[str, Any], reading: Reading, likelihood: str | Non
     """
     path = Path(said["data"])
     if _streams(path, said):
+        if said.get("weight"):
+            raise ConfigurationError("--weight is for rows in memory, and these are read from the disk: leave it out.")
         source = _source(path, said, reading)
         told = told_task(likelihood, said.get("task"))
-        return source, None, source.decide(told, likelihood)
+        return source, None, source.decide(told, likelihood), None
+    column = said.get("weight")
+    if column in [*said["target"], *(said.get("drop") or [])]:
+        raise ConfigurationError(f"--weight {column!r} is also the target, or dropped; name a column of its own.")
     X, y = training_data(path, said["target"], said.get("drop"), reading)
     task = task_of(y, likelihood, said.get("task"))
     X, y = with_targets(X, y, path, reading, task)
-    return X, y.iloc[:, 0] if y.shape[1] == 1 else y, task
+    weight = weights_in(X, column, path, reading)
+    X = X if column is None else X.drop(columns=column)
+    return X, y.iloc[:, 0] if y.shape[1] == 1 else y, task, weight
 
 
 def _streams(path: Path, said: Mapping[str, Any]) -> bool:

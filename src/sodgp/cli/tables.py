@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from sodgp.estimator.base import DeepGPEstimator
+    from sodgp.system.validation import FloatArray
 
 TEXT = (".csv", ".csv.gz", ".tsv", ".tsv.gz")
 PARQUET = (".parquet", ".pq")
@@ -76,6 +77,36 @@ def known_targets(
     both = pd.concat([X, beside.set_axis(range(len(side)), axis=1)], axis=1)
     both, y = with_targets(both, y, path, reading, TASKS[model.likelihood_.targets])
     return both.iloc[:, : X.shape[1]], y, names, both.iloc[:, X.shape[1] :].set_axis(beside.columns, axis=1)
+
+
+def weights_in(frame: pd.DataFrame, column: str | None, path: Path, reading: Reading) -> FloatArray | None:
+    """The weights of rows in a column; None without one.
+
+    Raises
+    ------
+    ConfigurationError
+        There is no such column.
+    InputError
+        A cell of it is no number.
+    """
+    from sodgp.tables.frames import cells_of
+    from sodgp.tables.targets import target_of
+
+    if column is None:
+        return None
+    if column not in frame.columns:
+        raise ConfigurationError(f"--weight {column!r} is no column of {path}.")
+    (cells,) = cells_of(frame[[column]])
+    try:
+        return target_of(cells, reading.missing)
+    except InputError as error:
+        raise InputError(f"{path}: {str(error).replace('the target', 'the weight')}") from error
+
+
+def refuse_input(model: DeepGPEstimator, weight: str | None) -> None:
+    """ConfigurationError where the column of weights is an input or a target of the model."""
+    if weight in (*getattr(model, "feature_names_in_", ()), *getattr(model, "target_names_", ())):
+        raise ConfigurationError(f"--weight {weight!r} is the target, or an input of the model; name another column.")
 
 
 def with_targets(

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from sodgp import DeepGPClassifier, DeepGPRegressor
+    from sodgp.training.callbacks import EarlyStopping
 
 # Numbers with a decimal comma, with thousands, ...: not labels.
 _NUMBER_LIKE = r"[\s$€£¥]*[+-]?[\d.,]+[\s%€$£¥]*"
@@ -69,3 +70,13 @@ def task_of(y: pd.DataFrame, likelihood: str | None, said: str | None) -> str:
     if len(values) > 1:  # else fit complains
         say(f"Note: {column.name!r} has {len(values)} classes, {shown}: this is a classification{hint}.")
     return "classification"
+
+
+def early_stopping(model: DeepGPRegressor | DeepGPClassifier, patience: int | None) -> list[EarlyStopping]:
+    """What ends training after so many steps without a better bound, or validation score."""
+    from sodgp.training.callbacks import EarlyStopping
+
+    if patience is None:
+        return []
+    monitor = "bound" if model.validation_fraction is None else "validation"
+    return [EarlyStopping(monitor, patience=patience)]

@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
@@ -82,9 +82,18 @@ class Judged:
 
 
 def judge_baseline(
-    name: str, task: Task, X: FloatArray, y: NDArray[Any], X_new: FloatArray, y_new: NDArray[Any]
+    name: str,
+    task: Task,
+    X: FloatArray,
+    y: NDArray[Any],
+    X_new: FloatArray,
+    y_new: NDArray[Any],
+    weight: FloatArray | None = None,
+    weight_new: FloatArray | None = None,
 ) -> Judged:
     """A baseline, fitted to rows X [N, D] with targets y, [N, P] or labels [N], and judged by others.
+
+    Rows count by their weights in fits and scores, once without any.
 
     Examples
     --------
@@ -97,18 +106,22 @@ def judge_baseline(
     with warnings.catch_warnings(), threadpool_limits(1), np.errstate(over="ignore"):
         warnings.simplefilter("ignore", ConvergenceWarning)
         if task.kind == "classification":
-            return _of_classes(name, task, X, y, X_new, y_new, began)
-        columns = [_of_numbers(name, task.kind, X, column, X_new) for column in y.reshape(len(y), -1).T]
+            judged = _of_classes(name, task, X, y, X_new, y_new, weight, began)
+            return replace(judged, evaluation=replace(judged.evaluation, weight=weight_new))
+        columns = [_of_numbers(name, task.kind, X, column, X_new, weight) for column in y.reshape(len(y), -1).T]
     seconds = time.perf_counter() - began
     mean, spread = (np.stack(values, axis=-1) for values in zip(*columns, strict=True))
     y = y.reshape(len(y), -1)
-    base = y.mean(0), np.where(y.std(0) > 0, y.std(0), 1.0)
+    centre = y.mean(0) if weight is None else np.average(y, 0, weight)
+    std = y.std(0) if weight is None else np.sqrt(np.average((y - centre) ** 2, 0, weight))
+    base = centre, np.where(std > 0, std, 1.0)
     if task.kind == "counts":
         dist: Any = CountMixture([0.0], mean[None], spread)
     else:
         dist = GaussianMixture(mean[None], np.broadcast_to(spread**2, mean.shape)[None])
     truth = y_new.reshape(len(y_new), -1)
-    return Judged(evaluation_of(dist, truth, task.targets, *base, is_count=task.kind == "counts"), seconds)
+    found = evaluation_of(dist, truth, task.targets, *base, is_count=task.kind == "counts")
+    return Judged(replace(found, weight=weight_new), seconds)
 
 
 def task_of(model: DeepGPEstimator, targets: Sequence[str] | None = None) -> Task:
@@ -118,31 +131,50 @@ def task_of(model: DeepGPEstimator, targets: Sequence[str] | None = None) -> Tas
 
 
 def judge_baselines(
-    task: Task, X: FloatArray, y: NDArray[Any], X_new: FloatArray, y_new: NDArray[Any]
+    task: Task,
+    X: FloatArray,
+    y: NDArray[Any],
+    X_new: FloatArray,
+    y_new: NDArray[Any],
+    weight: FloatArray | None = None,
+    weight_new: FloatArray | None = None,
 ) -> dict[str, Evaluation | ClassEvaluation]:
     """Predictions of all baselines, by their names."""
-    return {name: judge_baseline(name, task, X, y, X_new, y_new).evaluation for name in BASELINES}
+    rows = X, y, X_new, y_new, weight, weight_new
+    return {name: judge_baseline(name, task, *rows).evaluation for name in BASELINES}
 
 
-def _of_numbers(name: str, kind: str, X: FloatArray, y: FloatArray, X_new: FloatArray) -> tuple[FloatArray, float]:
+def _weighted(model: Any, weight: FloatArray | None) -> dict[str, FloatArray]:
+    """Arguments of `fit` by which rows count."""
+    if weight is None:
+        return {}
+    return {f"{model.steps[-1][0]}__sample_weight" if hasattr(model, "steps") else "sample_weight": weight}
+
+
+def _of_numbers(
+    name: str, kind: str, X: FloatArray, y: FloatArray, X_new: FloatArray, weight: FloatArray | None
+) -> tuple[FloatArray, float]:
     """Means of new rows [N], and the standard deviation of a number, or the dispersion of a count."""
+    w = weight
     if name == NO_INPUTS:
-        mean = np.full(len(X_new), y.mean())
-        errors, fitted = y - y.mean(), np.full(len(y), y.mean())
+        level = y.mean() if weight is None else np.average(y, weights=weight)
+        mean = np.full(len(X_new), level)
+        errors, fitted = y - level, np.full(len(y), level)
     else:
         make = _MAKERS[kind][name]
-        mean = np.asarray(make().fit(X, y).predict(X_new), dtype=np.float64)
+        mean = np.asarray(make().fit(X, y, **_weighted(make(), weight)).predict(X_new), dtype=np.float64)
         rows = np.random.default_rng(0).permutation(len(y))[:_ERROR_ROWS]
         folds = KFold(min(_ERROR_FOLDS, len(rows)), shuffle=True, random_state=0)
-        fitted = cross_val_predict(make(), X[rows], y[rows], cv=folds)
+        w = None if weight is None else weight[rows]
+        fitted = cross_val_predict(make(), X[rows], y[rows], cv=folds, params=_weighted(make(), w) or None)
         errors = y[rows] - fitted
     if kind != "counts":
         least = _LEAST_SPREAD * (float(y.std()) or 1.0)
-        return mean, max(float(np.sqrt(np.mean(errors**2))), least)
+        return mean, max(float(np.sqrt(np.average(errors**2, weights=w))), least)
     # Where the inputs are far off, an exponential can be anything.
     most = 10.0 * (float(y.max()) + 1.0)
     mean, fitted = np.clip(mean, 1e-9, most), np.clip(fitted, 1e-9, most)
-    return mean, max(float(np.mean(errors**2 - fitted) / np.mean(fitted**2)), _LEAST_SPREAD)
+    return mean, max(float(np.average(errors**2 - fitted, weights=w) / np.average(fitted**2, weights=w)), _LEAST_SPREAD)
 
 
 def _of_classes(
@@ -152,15 +184,18 @@ def _of_classes(
     y: NDArray[Any],
     X_new: FloatArray,
     y_new: NDArray[Any],
+    weight: FloatArray | None,
     began: float,
 ) -> Judged:
     assert task.classes is not None
     codes = codes_of(y, task.classes)
-    base = np.bincount(codes, minlength=len(task.classes)) / len(codes)
+    total = len(codes) if weight is None else weight.sum()
+    base = np.bincount(codes, weight, minlength=len(task.classes)) / total
     probability = np.tile(base, (len(X_new), 1))
     if name != NO_INPUTS:
         # By places: labels of any type are then alike.
-        fitted = _MAKERS[task.kind][name]().fit(X, codes)
+        model = _MAKERS[task.kind][name]()
+        fitted = model.fit(X, codes, **_weighted(model, weight))
         probability = np.zeros_like(probability)
         probability[:, fitted.classes_] = fitted.predict_proba(X_new)
     found = ClassEvaluation(task.targets, task.classes, codes_of(y_new, task.classes), probability, base)

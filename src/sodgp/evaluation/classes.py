@@ -13,7 +13,8 @@ from sklearn.utils.validation import check_is_fitted
 from sodgp.errors import InputError
 from sodgp.estimator.columns import in_parts
 from sodgp.estimator.describe import target_names
-from sodgp.evaluation.scores import Score, check_rows
+from sodgp.evaluation.rows import check_rows
+from sodgp.evaluation.scores import Score, joined_weights
 from sodgp.predictive.classes import codes_of
 from sodgp.system.readable import check_readable
 from sodgp.system.validation import FloatArray, to_rows
@@ -43,6 +44,8 @@ class ClassEvaluation:
     probability : ndarray of shape [N, K]
     base : ndarray of shape [K]
         Shares of the classes in the training rows: a forecast that ignores the inputs.
+    weight : ndarray of shape [N], optional
+        How often each row counts in the scores; pictures and tables count rows.
 
     Examples
     --------
@@ -59,6 +62,7 @@ class ClassEvaluation:
     y: NDArray[np.int64]
     probability: FloatArray
     base: FloatArray
+    weight: FloatArray | None = None
 
     def __len__(self) -> int:
         return len(self.y)
@@ -115,12 +119,13 @@ class ClassEvaluation:
         if target != 0:
             raise InputError(f"there is one target, 0, and not {target}.")
         rows = _Rows(self)
-        point = {name: float(value) for name, value in rows.scores(np.ones(len(self))).items()}
+        weight = np.ones(len(self)) if self.weight is None else self.weight
+        point = {name: float(value) for name, value in rows.scores(weight).items()}
         generator = np.random.default_rng(random_state)
         chance = self._ece_by_chance(generator)
         if n_bootstrap >= 2 and len(self) > 1:
             draws = [
-                rows.scores(np.bincount(generator.integers(len(self), size=len(self)), minlength=len(self)))
+                rows.scores(weight * np.bincount(generator.integers(len(self), size=len(self)), minlength=len(self)))
                 for _ in range(n_bootstrap)
             ]
             ends = {name: np.nanquantile([draw[name] for draw in draws], [0.025, 0.975]) for name in _defined(point)}
@@ -134,7 +139,8 @@ class ClassEvaluation:
     def _ece_by_chance(self, generator: np.random.Generator) -> float:
         """95 % point of the ECE where labels are drawn from the probabilities."""
         place, top = _bins_of(self.top, BINS), self.top
-        values = [_ece(place, top, generator.random(len(self)) < top, np.ones(len(self))) for _ in range(_SIMULATIONS)]
+        weight = np.ones(len(self)) if self.weight is None else self.weight
+        values = [_ece(place, top, generator.random(len(self)) < top, weight) for _ in range(_SIMULATIONS)]
         return float(np.quantile(values, 0.95))
 
 
@@ -196,7 +202,7 @@ def joined_classes(parts: Sequence[ClassEvaluation], order: NDArray[np.int64]) -
         np.concatenate(values)[place] for values in zip(*((p.y, p.probability) for p in parts), strict=True)
     )
     base = np.average([part.base for part in parts], axis=0, weights=[len(part) for part in parts])
-    return ClassEvaluation(first.targets, first.classes, y, probability, base)
+    return ClassEvaluation(first.targets, first.classes, y, probability, base, joined_weights(parts, place))
 
 
 class _Rows:

@@ -21,8 +21,7 @@ from sodgp.estimator.targets import checked_labels
 from sodgp.evaluation.baselines import BASELINES, Judged, Task, judge_baseline
 from sodgp.evaluation.cross_validation import joined_parts, judged
 from sodgp.evaluation.format import COMPARED
-from sodgp.evaluation.rows import take
-from sodgp.evaluation.scores import check_rows
+from sodgp.evaluation.rows import check_rows, take
 from sodgp.evaluation.splits import Splits, folds_of
 from sodgp.system.jobs import in_jobs, job_count
 from sodgp.system.running import only_whole

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 import numpy as np
@@ -18,13 +18,14 @@ from sodgp.estimator.options.nested import copy_of
 from sodgp.estimator.regressor import DeepGPRegressor
 from sodgp.estimator.targets import checked_labels
 from sodgp.evaluation.classes import ClassEvaluation, evaluate_classes, joined_classes
-from sodgp.evaluation.rows import take
-from sodgp.evaluation.scores import Evaluation, check_rows, evaluate, joined, observed
+from sodgp.evaluation.rows import check_rows, take
+from sodgp.evaluation.scores import Evaluation, evaluate, joined, observed, weights_of
 from sodgp.evaluation.splits import Folds, Splits, folds_of
 from sodgp.likelihoods.known_noise import KnownNoise
 from sodgp.system.jobs import in_jobs, job_count
 from sodgp.system.progress import Ended, ProgressBar
 from sodgp.system.running import only_whole
+from sodgp.system.validation import FloatArray
 from sodgp.training.callbacks import EarlyStopping
 from sodgp.training.history import Callback
 
@@ -35,10 +36,11 @@ R = TypeVar("R")
 
 @dataclass(frozen=True)
 class Part:
-    """Rows and their targets, as `fit` takes them."""
+    """Rows, their targets and their weights, as `fit` takes them."""
 
     X: Any
     y: NDArray[Any]
+    weight: FloatArray | None = None
 
 
 @dataclass(frozen=True)
@@ -63,6 +65,7 @@ class Trial:
     X: Any
     y: NDArray[Any]
     folds: Folds
+    weight: FloatArray | None = None
 
     def run(
         self,
@@ -89,7 +92,9 @@ class Trial:
                     member.set_params(verbose=False)
                 if jobs > 1:
                     member.set_params(n_jobs=1)
-                yield judge, member, Part(take(self.X, train), y_train), Part(take(self.X, test), self.y[test])
+                w = (None, None) if self.weight is None else (self.weight[train], self.weight[test])
+                parts = Part(take(self.X, train), y_train, w[0]), Part(take(self.X, test), self.y[test], w[1])
+                yield judge, member, *parts
 
         for number, (fit, found) in enumerate(in_jobs(_fold, tasks(), jobs), start=1):
             if begin is not None and jobs > 1:
@@ -101,7 +106,7 @@ class Trial:
 def _fold(judge: Callable[..., R], member: Any, train: Part, test: Part) -> tuple[FoldFit, R]:
     """A fit to the rows of one part, judged by those of the other."""
     with only_whole([member]):
-        member.fit(train.X, train.y)
+        member.fit(train.X, train.y, train.weight)
     history = member.history_
     return FoldFit(int(member.n_iter_), history.bound[-1], history.seconds[-1]), judge(member, train, test)
 
@@ -115,17 +120,24 @@ def trial_of(
     groups: Any = None,
     random_state: int = 0,
     by_name: bool = True,
+    sample_weight: Any = None,
 ) -> Trial:
     """The cross-validation of a fitted model's options on these rows, which are checked; see `folds_of` for `cv`.
 
     Raises
     ------
     ConfigurationError
-        The folds make no sense; or the model was fitted with `noise_variance`, which it does not keep.
+        The folds make no sense; or the model was fitted with `noise_variance`, which it does not keep, or with weights,
+        and `sample_weight` is left out.
     InputError
         y does not hold targets of the model, or has another number of rows than X.
     """
     check_is_fitted(model)
+    if sample_weight is None and (model.fitted_.weight_s is not None or model.fitted_.n_left_out):
+        raise ConfigurationError(
+            "the model was fitted with sample_weight, which the folds would lack: give the weights again, or leave cv"
+            " out."
+        )
     if isinstance(model.likelihood_, KnownNoise):
         raise ConfigurationError(
             "the model was fitted with noise_variance, which the folds would lack: leave cv out, and evaluate the model"
@@ -134,7 +146,7 @@ def trial_of(
     truth = targets_of(model, X, y, by_name=by_name)
     is_classes = model.fitted_.columns.classes is not None
     folds = folds_of(cv, truth, is_classes=is_classes, groups=groups, random_state=random_state)
-    return Trial(model, X, truth, folds)
+    return Trial(model, X, truth, folds, weights_of(sample_weight, len(truth)))
 
 
 def targets_of(model: DeepGPEstimator, X: Any, y: Any, *, by_name: bool = True) -> NDArray[Any]:
@@ -167,12 +179,17 @@ def like(model: DeepGPEstimator, callbacks: Sequence[Callback]) -> DeepGPEstimat
 
 
 def judged(
-    model: Any, X: Any, y: NDArray[Any], targets: Sequence[str] | None, classes: NDArray[Any] | None
+    model: Any,
+    X: Any,
+    y: NDArray[Any],
+    targets: Sequence[str] | None,
+    classes: NDArray[Any] | None,
+    weight: FloatArray | None = None,
 ) -> Evaluation | ClassEvaluation:
     """Predictions of rows with known targets; of labels among `classes`, of which a fold's model may lack some."""
     if classes is None:
-        return evaluate(model, X, y, targets=targets)
-    return evaluate_classes(model, X, y, targets=targets, classes=classes)
+        return replace(evaluate(model, X, y, targets=targets), weight=weight)
+    return replace(evaluate_classes(model, X, y, targets=targets, classes=classes), weight=weight)
 
 
 def joined_parts(
@@ -196,6 +213,7 @@ def cross_validate(
     random_state: int = 0,
     targets: Sequence[str] | None = None,
     begin: Callable[[str], ProgressBar] | None = None,
+    sample_weight: Any = None,
 ) -> Evaluation | ClassEvaluation:
     """Every row predicted by a model with the options of a fitted one that has not seen the row.
 
@@ -213,6 +231,8 @@ def cross_validate(
         Names of the columns of y.
     begin : function (label) -> ProgressBar, optional
         Called for every fit.
+    sample_weight : array of shape [N], optional
+        Of the rows, in fits and scores.
 
     Raises
     ------
@@ -228,7 +248,10 @@ def cross_validate(
     >>> len(cross_validate(model, X, X[:, 0], cv=2))
     40
     """
-    trial = trial_of(model, X, y, cv, groups=groups, random_state=random_state, by_name=targets is None)
+    by_name = targets is None
+    trial = trial_of(
+        model, X, y, cv, groups=groups, random_state=random_state, by_name=by_name, sample_weight=sample_weight
+    )
     judge = _Scores(targets, model.fitted_.columns.classes)
     parts = [found for _, found in trial.run(judge, begin=begin, n_jobs=n_jobs)]
     return joined_parts(parts, trial.folds.rows)
@@ -242,4 +265,4 @@ class _Scores:
     classes: NDArray[Any] | None
 
     def __call__(self, member: DeepGPEstimator, train: Part, test: Part) -> Evaluation | ClassEvaluation:
-        return judged(member, test.X, test.y, self.targets, self.classes)
+        return judged(member, test.X, test.y, self.targets, self.classes, test.weight)

@@ -7,13 +7,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sodgp.errors import InputError
 from sodgp.estimator.base import DeepGPEstimator
 from sodgp.estimator.columns import EncodedRows, rows_of
 from sodgp.estimator.describe import models_of
+from sodgp.system.readable import check_readable
 from sodgp.system.validation import FloatArray
 from sodgp.tables.frames import Cells
 
-__all__ = ["held_inputs", "numbers_of_rows", "shared_rows", "table_rows", "take", "training_rows"]
+__all__ = ["check_rows", "held_inputs", "numbers_of_rows", "shared_rows", "table_rows", "take", "training_rows"]
 
 
 def take(X: Any, rows: NDArray[np.int64]) -> Any:
@@ -87,3 +89,15 @@ def shared_rows(model: DeepGPEstimator, rows: FloatArray) -> tuple[int, int]:
 
     kept = keys(held)
     return len(kept & keys(rows)), len(kept)
+
+
+def check_rows(X: Any, y: NDArray[Any]) -> None:
+    """Raise InputError unless X is a table of as many rows as y, and has at least one."""
+    check_readable(X, "X")
+    rows = np.shape(X)[:1] if hasattr(X, "shape") else (len(X),) if hasattr(X, "__len__") else ()
+    if not rows:
+        raise InputError(f"X must be a table of rows, not {X!r:.100}.")
+    if len(y) != rows[0]:
+        raise InputError(f"X has {rows[0]} rows, but y has {len(y)}.")
+    if not len(y):
+        raise InputError("an evaluation needs at least one row.")

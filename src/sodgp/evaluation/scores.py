@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
@@ -18,12 +18,12 @@ from sodgp.estimator.columns import in_parts
 from sodgp.estimator.describe import target_names
 from sodgp.estimator.prepare import target_names_in
 from sodgp.estimator.regressor import DeepGPRegressor
+from sodgp.evaluation.rows import check_rows
 from sodgp.predictive.counts import CountMixture
 from sodgp.predictive.density import tail_probability
 from sodgp.predictive.mixture import GaussianMixture
 from sodgp.predictive.student import StudentMixture
-from sodgp.system.readable import check_readable
-from sodgp.system.validation import FloatArray, without_tensors
+from sodgp.system.validation import FloatArray, check_sample_weight, without_tensors
 
 if TYPE_CHECKING:
     from sodgp.evaluation.classes import ClassEvaluation
@@ -79,6 +79,8 @@ class Evaluation:
     is_count : bool
         Whether the targets are counts: the PIT is then randomised, and the forecast that ignores the inputs is negative
         binomial, or Poisson where the training targets vary less.
+    weight : ndarray of shape [N], optional
+        How often each row counts in scores and coverage.
 
     Examples
     --------
@@ -105,6 +107,7 @@ class Evaluation:
     base_mean: FloatArray
     base_std: FloatArray
     is_count: bool = False
+    weight: FloatArray | None = None
 
     def __len__(self) -> int:
         return len(self.y)
@@ -147,14 +150,15 @@ class Evaluation:
             ``coverage_80``, ``coverage_90``, ``coverage_95``, ``width_90`` (mean width of the 90 % interval), and
             ``base_nlpp`` and ``base_rmse`` of the forecast that ignores the inputs.
         """
-        rows = self._row_values(target)
-        point = {name: float(value) for name, value in _scores_of(rows.mean(0)).items()}
+        rows, weight = self._row_values(target), self.weight
+        means_of_rows = rows.mean(0) if weight is None else np.average(rows, 0, weight)
+        point = {name: float(value) for name, value in _scores_of(means_of_rows).items()}
         if n_bootstrap < 2:
             return {name: Score(value, value, value) for name, value in point.items()}
         if len(rows) < 2:
             return {name: Score(value, np.nan, np.nan) for name, value in point.items()}
         generator = np.random.default_rng(random_state)
-        sums, counts = _grouped(rows, generator)
+        sums, counts = _grouped(rows, generator, weight)
 
         def means(groups: NDArray[np.int64], axis: int) -> FloatArray:
             return np.moveaxis(sums[groups].sum(axis - 1) / counts[groups].sum(axis)[..., None], -1, 0)
@@ -173,7 +177,8 @@ class Evaluation:
         p = self.pit[:, target]
         tails = np.array([tail_probability(float(level)) for level in np.ravel(levels)])
         inside = (p >= tails[:, None]) & (p <= 1 - tails[:, None])
-        return np.asarray(inside.mean(1), dtype=np.float64).reshape(np.shape(levels))
+        shares = inside.mean(1) if self.weight is None else np.average(inside, 1, self.weight)
+        return np.asarray(shares, dtype=np.float64).reshape(np.shape(levels))
 
     def _row_values(self, target: int) -> FloatArray:
         """What the scores average, [N, columns], in the order of `_scores_of`."""
@@ -220,15 +225,24 @@ def _scores_of(means: FloatArray) -> dict[str, FloatArray]:
 
 
 @overload
-def evaluate(model: DeepGPRegressor, X: Any, y: Any, *, targets: Sequence[str] | None = None) -> Evaluation: ...
+def evaluate(
+    model: DeepGPRegressor, X: Any, y: Any, *, targets: Sequence[str] | None = None, sample_weight: Any = None
+) -> Evaluation: ...
 
 
 @overload
-def evaluate(model: DeepGPClassifier, X: Any, y: Any, *, targets: Sequence[str] | None = None) -> ClassEvaluation: ...
+def evaluate(
+    model: DeepGPClassifier, X: Any, y: Any, *, targets: Sequence[str] | None = None, sample_weight: Any = None
+) -> ClassEvaluation: ...
 
 
 def evaluate(
-    model: DeepGPRegressor | DeepGPClassifier, X: Any, y: Any, *, targets: Sequence[str] | None = None
+    model: DeepGPRegressor | DeepGPClassifier,
+    X: Any,
+    y: Any,
+    *,
+    targets: Sequence[str] | None = None,
+    sample_weight: Any = None,
 ) -> Evaluation | ClassEvaluation:
     """Predict rows whose targets are known, for scores and pictures.
 
@@ -239,6 +253,8 @@ def evaluate(
     X, y : array or data frame of shape [N, D] and [N] or [N, P]
     targets : sequence of str or None
         Names of the targets; None takes the model's.
+    sample_weight : array of shape [N], optional
+        How often each row counts in the scores.
 
     Raises
     ------
@@ -255,13 +271,15 @@ def evaluate(
     if isinstance(model, DeepGPClassifier):
         from sodgp.evaluation.classes import evaluate_classes
 
-        return evaluate_classes(model, X, y, targets=targets)
+        found = evaluate_classes(model, X, y, targets=targets)
+        return replace(found, weight=weights_of(sample_weight, len(found)))
     check_is_fitted(model)
     single = _checked(model)
     names = target_names(single) if targets is None else list(targets)
     truth = observed(model, X, y, by_name=targets is None)
     if len(names) != truth.shape[1]:
         raise InputError(f"targets has {len(names)} names, but the model has {truth.shape[1]} targets.")
+    weight = weights_of(sample_weight, len(truth))
     rows = in_parts(model, X)
     parts: list[list[FloatArray]] = []
     for start in range(0, len(truth), _CHUNK_ROWS):
@@ -270,9 +288,14 @@ def evaluate(
     columns = (np.concatenate(values) for values in zip(*parts, strict=True))
     mean, std, low, high, log_prob, crps, pit = columns
     scaler = single.fitted_.y_seen
-    base_mean, base_std = (np.broadcast_to(values, truth.shape) for values in (scaler.mean_, scaler.scale_))
+    mean_y, std_y = (np.broadcast_to(values, truth.shape) for values in (scaler.mean_, scaler.scale_))
     is_count = single.likelihood_.targets == "counts"
-    return Evaluation(tuple(names), truth, mean, std, low, high, log_prob, crps, pit, base_mean, base_std, is_count)
+    return Evaluation(tuple(names), truth, mean, std, low, high, log_prob, crps, pit, mean_y, std_y, is_count, weight)
+
+
+def weights_of(sample_weight: Any, n_rows: int) -> FloatArray | None:
+    """Weights of rows, checked as those of `fit`; None for none."""
+    return None if sample_weight is None else check_sample_weight(sample_weight, n_rows)
 
 
 def evaluation_of(
@@ -288,18 +311,6 @@ def evaluation_of(
     mean, std, low, high, log_prob, crps, pit = _predicted(dist, y)
     at, spread = (np.broadcast_to(values, y.shape) for values in (base_mean, base_std))
     return Evaluation(tuple(targets), y, mean, std, low, high, log_prob, crps, pit, at, spread, is_count)
-
-
-def check_rows(X: Any, y: NDArray[Any]) -> None:
-    """Raise InputError unless X is a table of as many rows as y, and has at least one."""
-    check_readable(X, "X")
-    rows = np.shape(X)[:1] if hasattr(X, "shape") else (len(X),) if hasattr(X, "__len__") else ()
-    if not rows:
-        raise InputError(f"X must be a table of rows, not {X!r:.100}.")
-    if len(y) != rows[0]:
-        raise InputError(f"X has {rows[0]} rows, but y has {len(y)}.")
-    if not len(y):
-        raise InputError("an evaluation needs at least one row.")
 
 
 def observed(model: DeepGPRegressor, X: Any, y: Any, *, by_name: bool = True) -> FloatArray:
@@ -327,9 +338,15 @@ def joined(parts: Sequence[Evaluation], order: NDArray[np.int64] | None = None) 
     `order` sorts the rows of the parts: they come in its ascending order. None keeps that of the parts.
     """
     place = np.arange(sum(map(len, parts))) if order is None else np.argsort(order)
-    names = [field.name for field in fields(Evaluation) if field.name not in ("targets", "is_count")]
+    names = [field.name for field in fields(Evaluation) if field.name not in ("targets", "is_count", "weight")]
     values = {name: np.concatenate([getattr(part, name) for part in parts])[place] for name in names}
-    return Evaluation(parts[0].targets, **values, is_count=parts[0].is_count)
+    return Evaluation(parts[0].targets, **values, is_count=parts[0].is_count, weight=joined_weights(parts, place))
+
+
+def joined_weights(parts: Sequence[Evaluation | ClassEvaluation], place: NDArray[np.int64]) -> FloatArray | None:
+    """The weights of the rows of several evaluations in this order, where they have some."""
+    weights = [part.weight for part in parts if part.weight is not None]
+    return np.concatenate(weights)[place] if weights else None
 
 
 def _checked(model: BaseEstimator) -> DeepGPRegressor:
@@ -372,10 +389,14 @@ def _predicted(dist: GaussianMixture | StudentMixture | CountMixture, y: FloatAr
     return [value.reshape(y.shape) for value in values]
 
 
-def _grouped(rows: FloatArray, generator: np.random.Generator) -> tuple[FloatArray, FloatArray]:
-    """Sums and sizes of random groups of rows; single rows if there are few."""
+def _grouped(
+    rows: FloatArray, generator: np.random.Generator, weight: FloatArray | None
+) -> tuple[FloatArray, FloatArray]:
+    """Sums and sizes of random groups of rows, which count by their weights; single rows if there are few."""
     count = len(rows)
+    sizes = np.ones(count) if weight is None else weight
+    rows = rows if weight is None else rows * weight[:, None]
     if count <= _MAX_GROUPS:
-        return rows, np.ones(count)
+        return rows, sizes
     parts = np.array_split(generator.permutation(count), _MAX_GROUPS)
-    return np.stack([rows[part].sum(0) for part in parts]), np.array([float(len(part)) for part in parts])
+    return np.stack([rows[part].sum(0) for part in parts]), np.array([float(sizes[part].sum()) for part in parts])

@@ -28,12 +28,13 @@ def write_report(
     *,
     cv: Splits | None = None,
     groups: Any = None,
-    train: tuple[Any, Any] | None = None,
+    train: tuple[Any, ...] | None = None,
     n_jobs: int | None = None,
     title: str = "",
     model_name: str = "",
     data_name: str = "",
     random_state: int = 0,
+    sample_weight: Any = None,
 ) -> Report:
     """Evaluate a fitted model and write the page, whole or not at all.
 
@@ -48,13 +49,15 @@ def write_report(
         Folds of a cross-validation, which fits a model with the options of `model` for each; None evaluates `model`.
     groups : array of shape [N], optional
         For a cross-validation: rows of a group are all in one fold.
-    train : (X, y), optional
+    train : (X, y) or (X, y, sample_weight), optional
         The training rows, to which a linear model and boosting are fitted for comparison; not needed with `cv`, and
         where the model keeps all of them (up to 2,000 rows by default).
     n_jobs : int or None
         Processes for the fits of the cross-validation, as in joblib.
     title, model_name, data_name : str, for the head of the page
     random_state : int, of folds, bootstrap and permutations
+    sample_weight : array of shape [N], optional
+        How often each row counts in scores and coverage, and with `cv` in the fits; importance and pictures count rows.
 
     Returns
     -------
@@ -79,11 +82,12 @@ def write_report(
     30
     """
     head: dict[str, Any] = {"title": title, "model_name": model_name, "data_name": data_name}
+    head |= {"random_state": random_state, "sample_weight": sample_weight}
     if cv is None:
         if groups is not None:
             raise ConfigurationError("groups are for a cross-validation: say with cv how many folds there are.")
-        report = held_out(model, X, y, train=train, random_state=random_state, **head)
+        report = held_out(model, X, y, train=train, **head)
     else:
-        report = cross_validated(model, X, y, cv, groups=groups, n_jobs=n_jobs, random_state=random_state, **head)
+        report = cross_validated(model, X, y, cv, groups=groups, n_jobs=n_jobs, **head)
     report.write(path)
     return report

@@ -21,7 +21,7 @@ from sodgp.evaluation.classes import ClassEvaluation
 from sodgp.evaluation.counts import Frequencies, frequencies_of_rows, steps_of
 from sodgp.evaluation.cross_validation import targets_of
 from sodgp.evaluation.rows import numbers_of_rows, shared_rows, table_rows, training_rows
-from sodgp.evaluation.scores import Evaluation, Score, evaluate
+from sodgp.evaluation.scores import Evaluation, Score, evaluate, weights_of
 from sodgp.report.findings import Finding, find
 from sodgp.report.kinds import Kind, Section, kind_of
 from sodgp.report.measures import Column, Importance, columns_of, importance_of, outside_training
@@ -155,17 +155,18 @@ def held_out(
     data_name: str = "",
     random_state: int = 0,
     targets: Sequence[str] | None = None,
-    train: tuple[Any, Any] | None = None,
+    train: tuple[Any, ...] | None = None,
+    sample_weight: Any = None,
 ) -> Report:
     """A report on rows that the model has not seen.
 
     Parameters
     ----------
-    model, X, y, title, model_name, data_name, random_state
+    model, X, y, title, model_name, data_name, random_state, sample_weight
         As in `write_report`.
     targets : sequence of str, optional
         Names of the columns of y.
-    train : (X, y), optional
+    train : (X, y) or (X, y, sample_weight), optional
         The training rows, for simpler models to compare with; without them those that the model keeps, if it keeps all.
 
     Examples
@@ -179,7 +180,7 @@ def held_out(
     """
     refuse_others(model)
     X, cells = table_rows(model, X)
-    found: Evaluation | ClassEvaluation = evaluate(model, X, y, targets=targets)
+    found: Evaluation | ClassEvaluation = evaluate(model, X, y, targets=targets, sample_weight=sample_weight)
     rows = numbers_of_rows(X)
     importance = importance_of(model, X, found, kind_of(model).losses, random_state)
     head = (title or title_of(found), model_name, data_name, random_state)
@@ -198,18 +199,21 @@ def held_out(
 
 
 def _baselines(
-    model: DeepGPEstimator, train: tuple[Any, Any] | None, rows: FloatArray, found: Evaluation | ClassEvaluation
+    model: DeepGPEstimator, train: tuple[Any, ...] | None, rows: FloatArray, found: Evaluation | ClassEvaluation
 ) -> dict[str, Evaluation | ClassEvaluation]:
     """Simpler models of the training rows, where these are known, judged by the same rows."""
     y_new = found.classes[found.y] if isinstance(found, ClassEvaluation) else found.y
     if train is not None:
-        X, y = rows_of(model, train[0]), targets_of(model, *train)
+        X, y = rows_of(model, train[0]), targets_of(model, *train[:2])
+        weight = weights_of(train[2], len(X)) if len(train) > 2 else None
     else:
         kept = training_rows(model)
         if kept is None:
             return {}
         X, y = kept
-    return judge_baselines(task_of(model, found.targets), X, y, rows, y_new)
+        of_rows = model.fitted_.models[0].weight_s
+        weight = None if of_rows is None else of_rows[0, :, 0].double().cpu().numpy()
+    return judge_baselines(task_of(model, found.targets), X, y, rows, y_new, weight, found.weight)
 
 
 def frequencies(

@@ -39,6 +39,7 @@ def cross_validated(
     targets: Sequence[str] | None = None,
     begin: Callable[[str], ProgressBar] | None = None,
     n_jobs: int | None = None,
+    sample_weight: Any = None,
 ) -> Report:
     """A report by cross-validation: models with the options of `model`, each evaluated on the fold it has not seen.
 
@@ -52,8 +53,8 @@ def cross_validated(
         Folds, as in `sodgp.evaluation.splits.folds_of`; rows that no fold tests are left out.
     groups : array of shape [N], optional
         Rows of a group are all in one fold.
-    title, model_name, data_name, random_state, targets
-        As in `held_out`.
+    title, model_name, data_name, random_state, targets, sample_weight
+        As in `held_out`; the weights count in fits and scores.
     begin : function (label) -> ProgressBar, optional
         Called for every fit, for the bar that shows its progress.
     n_jobs : int or None
@@ -77,7 +78,10 @@ def cross_validated(
     2
     """
     refuse_others(model)
-    trial = trial_of(model, X, y, cv, groups=groups, random_state=random_state, by_name=targets is None)
+    by_name = targets is None
+    trial = trial_of(
+        model, X, y, cv, groups=groups, random_state=random_state, by_name=by_name, sample_weight=sample_weight
+    )
     given, cells = table_rows(model, X)
     order = trial.folds.rows
     chosen = np.sort(order)
@@ -135,7 +139,7 @@ class _Judge:
 
     def __call__(self, member: DeepGPEstimator, train: Part, test: Part) -> _Fold:
         X, _ = table_rows(member, test.X)
-        found = judged(member, X, test.y, self.targets, self.classes)
+        found = judged(member, X, test.y, self.targets, self.classes, test.weight)
         return _Fold(
             evaluation=found,
             outside=outside_training(member, numbers_of_rows(X)),
@@ -148,6 +152,8 @@ class _Judge:
                 train.y,
                 numbers_of_rows(X),
                 test.y,
+                train.weight,
+                test.weight,
             ),
         )
 
