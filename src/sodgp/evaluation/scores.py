@@ -151,8 +151,8 @@ class Evaluation:
             ``base_nlpp`` and ``base_rmse`` of the forecast that ignores the inputs.
         """
         rows, weight = self._row_values(target), self.weight
-        means_of_rows = rows.mean(0) if weight is None else np.average(rows, 0, weight)
-        point = {name: float(value) for name, value in _scores_of(means_of_rows).items()}
+        average = rows.mean(0) if weight is None else np.average(rows, 0, weight)
+        point = {name: float(value) for name, value in _scores_of(average).items()}
         if n_bootstrap < 2:
             return {name: Score(value, value, value) for name, value in point.items()}
         if len(rows) < 2:
@@ -177,8 +177,8 @@ class Evaluation:
         p = self.pit[:, target]
         tails = np.array([tail_probability(float(level)) for level in np.ravel(levels)])
         inside = (p >= tails[:, None]) & (p <= 1 - tails[:, None])
-        shares = inside.mean(1) if self.weight is None else np.average(inside, 1, self.weight)
-        return np.asarray(shares, dtype=np.float64).reshape(np.shape(levels))
+        shares = np.average(inside.astype(np.float64), 1, self.weight)
+        return np.asarray(shares).reshape(np.shape(levels))
 
     def _row_values(self, target: int) -> FloatArray:
         """What the scores average, [N, columns], in the order of `_scores_of`."""
@@ -285,8 +285,7 @@ def evaluate(
     for start in range(0, len(truth), _CHUNK_ROWS):
         chunk = slice(start, start + _CHUNK_ROWS)
         parts.append(_predicted(model.predict_distribution(rows[chunk]), truth[chunk]))
-    columns = (np.concatenate(values) for values in zip(*parts, strict=True))
-    mean, std, low, high, log_prob, crps, pit = columns
+    mean, std, low, high, log_prob, crps, pit = (np.concatenate(values) for values in zip(*parts, strict=True))
     scaler = single.fitted_.y_seen
     mean_y, std_y = (np.broadcast_to(values, truth.shape) for values in (scaler.mean_, scaler.scale_))
     is_count = single.likelihood_.targets == "counts"
@@ -394,8 +393,7 @@ def _grouped(
 ) -> tuple[FloatArray, FloatArray]:
     """Sums and sizes of random groups of rows, which count by their weights; single rows if there are few."""
     count = len(rows)
-    sizes = np.ones(count) if weight is None else weight
-    rows = rows if weight is None else rows * weight[:, None]
+    sizes, rows = (np.ones(count), rows) if weight is None else (weight, rows * weight[:, None])
     if count <= _MAX_GROUPS:
         return rows, sizes
     parts = np.array_split(generator.permutation(count), _MAX_GROUPS)
