@@ -58,3 +58,32 @@ def test_errors_of_other_processes_are_raised_here():
 def test_a_process_that_dies_is_an_error_that_says_so():
     with pytest.raises(WorkerError, match="died before it was done"):
         list(in_jobs(dies, [(1,), (2,)], 2))
+
+
+class KilledWorker(Exception):
+    """As Dask's."""
+
+
+def kills(number):
+    raise KilledWorker(number)
+
+
+def test_deaths_are_told_by_the_names_of_other_backends():
+    with pytest.raises(WorkerError, match="a process that trained a model died"):
+        list(in_jobs(kills, [(1,), (2,)], 2))
+
+
+def test_a_backend_that_gives_no_generator_works_on_some_at_a_time(monkeypatch):
+    asked = []
+
+    def tasks():
+        for number in range(6):
+            asked.append(number)
+            yield (number,)
+
+    monkeypatch.setattr(joblib._parallel_backends.ThreadingBackend, "supports_return_generator", False)
+    with joblib.parallel_config(backend="threading"), pytest.warns(NumericalWarning, match="two"):
+        results = in_jobs(doubled, tasks(), 2)
+        assert next(results)[0] == 0
+        assert asked == [0, 1, 2, 3]
+        assert [number for number, _ in results] == [2, 4, 6, 8, 10]
