@@ -180,12 +180,13 @@ def _alone(what: str, *numbers: int) -> dict[str, float]:
 
 def _markdown(found: dict[str, Any]) -> str:
     """The results as tables."""
-    text = ["# Growth with the number of rows", "", f"`{found['line']}`, one thread, {found['when']}.", ""]
-    for name in ("preparation", "stream", "prediction", "command"):
+    text = ["# Growth with the number of rows", ""]
+    for name, (line, when) in found["measured"].items():
         lines = found[name]
         if not lines:
             continue
-        text += [f"## {name}", "", "| " + " | ".join(lines[0]) + " |", "|" + "---|" * len(lines[0])]
+        text += [f"## {name}", "", f"`{line}`, one thread, {when}.", ""]
+        text += ["| " + " | ".join(lines[0]) + " |", "|" + "---|" * len(lines[0])]
         text += ["| " + " | ".join(f"{value:,.4g}" for value in line.values()) + " |" for line in lines] + [""]
     return "\n".join(text)
 
@@ -196,6 +197,8 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--streams", type=int, nargs="*", default=[10**6, 10**7], help="rows of streamed fits")
     parser.add_argument("--new", type=int, default=200_000, help="rows that are predicted")
     parser.add_argument("--jobs", type=int, nargs="*", default=[1, 2])
+    parts = ("preparation", "stream", "prediction", "command")
+    parser.add_argument("--measure", nargs="+", choices=parts, default=parts, help="the others stay as they were")
     parser.add_argument("--out", type=Path, help="results go to OUT.json and OUT.md")
     parser.add_argument("--only", nargs="+", help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)
@@ -204,16 +207,22 @@ def main(arguments: list[str] | None = None) -> None:
         measures = {"preparation": preparation, "stream": stream, "prediction": prediction, "command": command}
         print(json.dumps(measures[what](*map(int, numbers))))
         return
-    found = {
-        "line": " ".join(["python -m benchmarks.scale", *(sys.argv[1:] if arguments is None else arguments)]),
-        "when": time.strftime("%Y-%m-%d"),
-        "preparation": [_alone("preparation", rows) for rows in options.rows],
-        "stream": [_alone("stream", rows) for rows in options.streams],
-        "prediction": [_alone("prediction", options.new)],
-        "command": [_alone("command", options.new, jobs) for jobs in options.jobs],
+    line = " ".join(["python -m benchmarks.scale", *(sys.argv[1:] if arguments is None else arguments)])
+    sizes = {
+        "preparation": [(rows,) for rows in options.rows],
+        "stream": [(rows,) for rows in options.streams],
+        "prediction": [(options.new,)],
+        "command": [(options.new, jobs) for jobs in options.jobs],
     }
-    if options.out is not None:
-        options.out.with_suffix(".json").write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+    file = None if options.out is None else options.out.with_suffix(".json")
+    found: dict[str, Any] = {"measured": {}}
+    if file is not None and file.exists() and set(options.measure) < set(sizes):
+        found = json.loads(file.read_text(encoding="utf-8"))
+    for name in options.measure:
+        found[name] = [_alone(name, *numbers) for numbers in sizes[name]]
+        found["measured"][name] = [line, time.strftime("%Y-%m-%d")]
+    if file is not None:
+        file.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
         options.out.with_suffix(".md").write_text(_markdown(found), encoding="utf-8")
 
 
