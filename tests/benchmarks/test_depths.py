@@ -17,7 +17,7 @@ def test_draws_have_the_rows_that_their_names_say():
 
 
 def test_a_cell_and_the_table(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(depths, "FITS", {"1 layer": {"n_layers": 1, "max_iter": 2}})
+    monkeypatch.setattr(depths, "FITS", {f"{n} layer{'s' * (n - 1)}": {"n_layers": n, "max_iter": 2} for n in (1, 2)})
     monkeypatch.setattr(depths, "SHORT", (depths.Short(5, 2, 2),))
     monkeypatch.setattr(
         depths, "in_fresh_processes", lambda work, calls, **_: ((i, work(*c)) for i, c in enumerate(calls))
@@ -25,7 +25,8 @@ def test_a_cell_and_the_table(tmp_path, monkeypatch, capsys):
     words = ["--data", "step", "--splits", "1", "--out", str(tmp_path)]
     assert depths.main(words) == 0
     record = json.loads((tmp_path / "step-0.json").read_text())
-    assert set(record["fits"]) == {"1 layer", "exact GP"}
+    assert set(record["fits"]) == {"1 layer", "2 layers", "exact GP"}
+    assert np.isfinite(record["gain"])
     (short,) = record["short"].values()
     assert np.isfinite(short["values"]).all()
     gain = short["values"][1] - short["values"][0]

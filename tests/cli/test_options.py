@@ -89,7 +89,8 @@ def test_defaults_that_the_library_decides_are_documented_right():
     assert small == few
     told_steps = f"{few} {rows} (up to {most} below 160), else {effort.max_iter}, or by --effort"
     assert told["max_iter"] == told_steps
-    assert told["learning_rate"] == f"{all_labels.usual_rate} {rows}, else {SoD(objective='bound').usual_rate}"
+    one, more, else_ = all_labels.usual_rate(1), all_labels.usual_rate(2), SoD(objective="bound").usual_rate(2)
+    assert told["learning_rate"] == f"{more} {rows} (one layer {one}), else {else_}"
     assert told["subset_size"] == f"{effort.subset_size}, or by --effort"
     assert all_labels.usual_batch(effort.subset_size, ALL_LABELS_ROWS, effort.batch_rows) == ALL_LABELS_ROWS
     assert told["batch_size"] == f"all {rows}, else {effort.subset_size + effort.batch_rows}, or by --effort and rows"

@@ -62,7 +62,7 @@ def test_noise_that_varies_is_counted_in_memory():
         DeepGPRegressor().set_params(n_layers=1, likelihood=likelihood, **QUICK).fit(X, Y)
         for likelihood in ("gaussian", "heteroscedastic")
     )
-    (_, few), (_, many) = (prediction_bytes(m.inference_, m.model_, 2000) for m in (plain, varying))
+    (_, few), (_, many) = (prediction_bytes(m.fitted_, 2000) for m in (plain, varying))
     assert many > few + 8 * 6 * 2000
 
 

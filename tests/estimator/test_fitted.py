@@ -48,6 +48,7 @@ def test_what_only_some_fits_have():
     assert missing == {
         "feature_names_in_",
         "target_names_",
+        "n_layers_reason_",
         "subset_size_reason_",
         "validation_indices_",
         "diagnostics_",

@@ -76,7 +76,7 @@ def test_estimates_are_near_what_pytorch_counts(name, monkeypatch):
     assert 0.6 < estimate / held < 1.7
     monkeypatch.setattr(resources, "CHUNK_BYTES", 2**34)
     held = peak(lambda: model.predict(NEW, return_std=True))
-    fixed, per_row = resources.prediction_bytes(model.inference_, model.model_, model.n_predict_samples)
+    fixed, per_row = resources.prediction_bytes(model.fitted_, model.n_predict_samples)
     estimate = fixed + len(NEW) * per_row
     assert 0.6 < estimate / held < 1.7
     # Means alone take no more, and so the estimate holds for them, too.
@@ -88,10 +88,9 @@ def test_the_rows_that_a_model_keeps_are_taken_in_blocks(monkeypatch):
     model = make(n_layers=2).fit(rows, rows[:, 0])
     assert model.fitted_.X_s.shape[1] == 2000
     held = peak(lambda: model.predict(NEW[:10], return_std=True))
-    fixed, per_row = resources.prediction_bytes(model.inference_, model.model_, model.n_predict_samples)
-    # Beside what new rows take, the hidden draws of the kept ones, but not their covariances with the subset.
-    drawn = 8 * 4 * model.n_predict_samples * 2000 * 6
-    assert 0.6 < (fixed + 10 * per_row + drawn) / held < 1.7
+    fixed, per_row = resources.prediction_bytes(model.fitted_, model.n_predict_samples)
+    # The hidden draws of the kept rows are counted, and their covariances with the subset are never there as a whole.
+    assert 0.6 < (fixed + 10 * per_row) / held < 1.7
     few = make(n_layers=2, n_predict_samples=3).fit(X, Y)
     expected = few.predict(NEW[:10], return_std=True)
     monkeypatch.setattr("sodgp.inference.sod_labels._BLOCK_ELEMENTS", 7 * 3 * 80)
@@ -178,7 +177,7 @@ def test_little_memory_means_small_chunks(monkeypatch):
         return honest(self, rows, draws, layer)
 
     monkeypatch.setattr(SubsetPredictor, "hidden", noted)
-    fixed, per_row = resources.prediction_bytes(model.inference_, model.model_, 20)
+    fixed, per_row = resources.prediction_bytes(model.fitted_, 20)
     monkeypatch.setattr(memory, "available_memory", lambda device=None: fixed + 100 * per_row)
     assert_allclose(model.predict(NEW), whole, rtol=0, atol=1e-12)
     assert sizes == [50] * 10

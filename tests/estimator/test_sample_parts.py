@@ -73,7 +73,7 @@ def test_memory_does_not_grow_with_the_samples(monkeypatch):
     model = make(n_layers=3, subset_size=40, n_predict_samples=800).fit(X, Y)
     monkeypatch.setattr(sample_parts, "_SAMPLES_BYTES", 2**24)
     held = peak(lambda: model.predict(NEW[:2], return_std=True))
-    assert prediction_bytes(model.inference_, model.model_, 800)[0] > 2**26
+    assert prediction_bytes(model.fitted_, 800)[0] > 2**26
     assert held < 2**25
 
 

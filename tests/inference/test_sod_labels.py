@@ -109,7 +109,7 @@ def test_one_layer_predicts_as_the_exact_gp_and_so_in_parts(objective, monkeypat
     k = covariance(model.last.kernel, given.X, X_new)
     found = []
     for rows_at_once in (1000, 1):
-        monkeypatch.setattr(sod_prediction, "_LABEL_ROWS", rows_at_once)
+        monkeypatch.setattr(sod_prediction, "LABEL_ROWS", rows_at_once)
         draws = SharedDraws(rows_at_once, 5, dtype=torch.float64)
         predictor = method.predictor(model, given.X[None], given.y[None], draws)
         found.append(predictor.rows(X_new[None], draws))

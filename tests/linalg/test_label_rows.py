@@ -17,9 +17,9 @@ def kernel(a, b):
     return (-0.5 * (a.unsqueeze(-2) - b.unsqueeze(-3)).square().sum(-1)).exp()
 
 
-def fast(Z_s, Z, y, v):
+def fast(Z_s, Z, y, v, with_variances=True):
     factor = factorise(kernel(Z_s, Z_s), Jitter(1e-6))
-    return LabelRows.apply(factor.E, factor.inverse_value, kernel(Z_s, Z), y, v)
+    return LabelRows.apply(factor.E, factor.inverse_value, kernel(Z_s, Z), y, v, with_variances)
 
 
 def plain(Z_s, Z, y, v):
@@ -46,6 +46,18 @@ def test_values_and_gradients_are_those_of_the_formulas(batch, used):
         gradients.append(torch.autograd.grad(loss, (Z_s, Z, y, v)))
     for ours, theirs in zip(values[0] + list(gradients[0]), values[1] + list(gradients[1]), strict=True):
         torch.testing.assert_close(ours, theirs, rtol=1e-9, atol=1e-10)
+
+
+def test_without_variances_the_rest_is_the_same():
+    parts = (randn(0, T, M, 3).requires_grad_(), randn(1, T, N, 3).requires_grad_(), randn(2, 1, N, P))
+    v = torch.full((1, 1, P), 0.3, dtype=torch.float64, requires_grad=True)
+    gradients = []
+    for with_variances in (True, False):
+        f, explained, known, log_det = fast(*parts, v, with_variances)
+        assert (explained is None) == (not with_variances)
+        gradients.append(torch.autograd.grad(f.sum() + known.sum() + log_det.sum(), (*parts[:2], v)))
+    for ours, theirs in zip(*gradients, strict=True):
+        assert torch.equal(ours, theirs)
 
 
 def test_labels_without_a_gradient_get_none():

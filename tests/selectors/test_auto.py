@@ -71,11 +71,20 @@ def test_memory_is_that_of_the_steps_that_will_be_taken():
     sizes = {}
     for inference, steps in (("sod", 1000), ("dsvi", 2000)):
         config = Configuration.from_estimator(DeepGPRegressor(inference=inference, **options))
-        chosen = config.automatic_size(Z)
+        method = config.method.settled(n_rows=len(Z), n_layers=4, kernel="rbf", likelihood=config.likelihood)
+        chosen = config.automatic_size(method, Z)
         sizes[inference] = chosen.size
         assert "the memory of a step" in chosen.reason
         assert chosen.size == int(2e9 // (8 * 4 * 50 * steps * 4))
     assert sizes["sod"] == 2 * sizes["dsvi"]
+
+
+def test_where_a_step_sees_all_rows_so_does_the_limit():
+    Z = rows(1000, 8)
+    config = Configuration.from_estimator(DeepGPRegressor(n_samples=50, subset_size=Auto(fraction=1e-9, max_bytes=2e8)))
+    method = config.method.settled(n_rows=len(Z), n_layers=None, kernel="rbf", likelihood=config.likelihood)
+    # Two layers, which the unsettled method would not have: with all labels in q_hat.
+    assert config.automatic_size(method, Z).size == int(2e8 // (8 * 4 * 50 * 1000 * 2))
 
 
 def test_never_below_the_smallest_size_nor_above_half_of_few_rows():

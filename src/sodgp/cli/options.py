@@ -138,7 +138,9 @@ _METHOD, _TUNING = "inference", "tuning"
 
 OPTIONS: Final[dict[str, Option]] = {
     "inference": Option(TEXT, "Method: sod, dsvi, sghmc or mean_field", "sod", choices=INFERENCES),
-    "n_layers": Option(INTEGER, "GP layers, the last one included; 1 is a sparse GP", "2 or 3", short="layers"),
+    "n_layers": Option(
+        INTEGER, "GP layers, the last one included; 1 is a sparse GP", "as the data want, up to 3", short="layers"
+    ),
     "hidden_width": Option(WIDTHS, "Outputs of the hidden layers, or one number for each", "min(30, inputs)"),
     "kernel": Option(
         TEXT,
@@ -209,7 +211,9 @@ OPTIONS: Final[dict[str, Option]] = {
         "all for sod with up to 2,000 rows, else 300, or by --effort and rows",
         panel=_TRAINING,
     ),
-    "learning_rate": Option(NUMBER, "Of Adam", "0.1 for sod with up to 2,000 rows, else 0.03", panel=_TRAINING),
+    "learning_rate": Option(
+        NUMBER, "Of Adam", "0.1 for sod with up to 2,000 rows (one layer 0.2), else 0.03", panel=_TRAINING
+    ),
     "schedule": Option(
         TEXT,
         "Learning rate: cosine or constant",

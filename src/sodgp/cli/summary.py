@@ -24,6 +24,8 @@ def print_summary(about: dict[str, Any]) -> None:
     each = " for each output of the first layer" if about["separate_kernels"] else ""
     kernel = f"kernel {about['kernel']}{each}"
     line("method", f"{about['method']}, {about['likelihood']}, {layers}, widths {about['widths']}, {kernel}")
+    if about["n_layers_reason"] is not None:
+        line("depth", about["n_layers_reason"])
     line("inputs", f"{count} ({shown})")
     plain = ", ".join(name for name, said in about["columns"].items() if said == "number")
     others = [f"{name}: {said}" for name, said in about["columns"].items() if said != "number"]

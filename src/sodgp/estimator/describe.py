@@ -108,14 +108,15 @@ def describe(model: DeepGPEstimator) -> dict[str, Any]:
     -------
     dict
         ``task`` (``"regression"``, ``"counts"`` or ``"classification"``), ``classes`` (their labels, or None),
-        ``method``, ``likelihood``, ``n_layers``, ``widths`` (outputs of every layer), ``kernel``, ``inputs``,
-        ``columns`` (what became of each, where they are of a table), ``targets``, ``rows``, ``subset_rows`` (inducing
-        points of a layer), ``separate_kernels`` (of the first layer's outputs), ``outlier_probability`` (of
-        predictions), ``members``, ``member_spread`` (factor by which they are shrunk in the mixture), ``parameters``
-        (of all of them), ``objective`` (that of the method, or ``"posterior"`` of a sampler) and its value ``bound``
-        (nats; of the first member), ``target_transform`` (``name`` and ``power`` of every target, or None),
-        ``iterations``, ``stopped``, ``rollbacks``, ``jitter_climbs``, ``bad_gradients``, ``safeguards`` (these three in
-        words), ``seconds`` of training, ``noise_std`` of every target, and ``options``, the estimator's arguments.
+        ``method``, ``likelihood``, ``n_layers``, ``n_layers_reason`` (where short fits have decided), ``widths``
+        (outputs of every layer), ``kernel``, ``inputs``, ``columns`` (what became of each, where they are of a table),
+        ``targets``, ``rows``, ``subset_rows`` (inducing points of a layer), ``separate_kernels`` (of the first layer's
+        outputs), ``outlier_probability`` (of predictions), ``members``, ``member_spread`` (factor by which they are
+        shrunk in the mixture), ``parameters`` (of all of them), ``objective`` (that of the method, or ``"posterior"``
+        of a sampler) and its value ``bound`` (nats; of the first member), ``target_transform`` (``name`` and ``power``
+        of every target, or None), ``iterations``, ``stopped``, ``rollbacks``, ``jitter_climbs``, ``bad_gradients``,
+        ``safeguards`` (these three in words), ``seconds`` of training, ``noise_std`` of every target, and ``options``,
+        the estimator's arguments.
 
     Examples
     --------
@@ -146,6 +147,7 @@ def describe(model: DeepGPEstimator) -> dict[str, Any]:
         "method": model.inference_.name,
         "likelihood": model.likelihood_.name,
         "n_layers": len(layers),
+        "n_layers_reason": model.fitted_.n_layers_reason,
         "widths": model.model_.widths,
         "kernel": kernel,
         "inputs": input_names(model),

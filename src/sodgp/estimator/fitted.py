@@ -110,6 +110,7 @@ class Fitted:
     diagnostics: SamplerDiagnostics | None = None
     restart_bounds: list[float] | None = None
     subset_size_reason: str | None = None
+    n_layers_reason: str | None = None
     transform: PowerTransform | None = None
     x_range: FloatArray | None = None
     members: tuple[Fitted, ...] = ()
@@ -259,6 +260,16 @@ class FittedAttributes:
     def subset_size_(self) -> int:
         """Rows of the subset, or inducing points of a layer."""
         return self.fitted_.subset_size
+
+    @property
+    def n_layers_(self) -> int:
+        """GP layers, the last one included."""
+        return len(self.fitted_.model.layers)
+
+    @property
+    def n_layers_reason_(self) -> str:
+        """Where short fits have decided the number of layers: what they said."""
+        return _there(self.fitted_.n_layers_reason, "n_layers_reason_")
 
     @property
     def subset_size_reason_(self) -> str:

@@ -12,6 +12,7 @@ import warnings
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,6 +21,7 @@ from sklearn.utils import check_random_state
 from sodgp.data.sources import Source
 from sodgp.errors import ConfigurationError, NumericalError, SodgpWarning
 from sodgp.estimator.checkpoint_plan import plans_for
+from sodgp.estimator.depth import chosen_depths, is_interrupted, one_layer_first, with_seconds_left
 from sodgp.estimator.fitted import Fitted
 from sodgp.estimator.memory_budget import enough_for_preparation, enough_for_training
 from sodgp.estimator.one_by_one import fit_one_by_one, threads_of, trains_alone
@@ -141,11 +143,17 @@ def _fit_all(
                 ]
             for bar in (each for each in first.callbacks if isinstance(each, ProgressBar)):
                 bar.models = 1 if is_alone else count
-            if is_alone:
-                results = fit_one_by_one(prepared, first)
-                prepared, count = prepared[: len(results)], len(results)
+            train = fit_one_by_one if is_alone else partial(_in_one_program, capture=capture)
+            shallow = one_layer_first(first, prepared, train) if ranks.count == 1 else []
+            if is_interrupted(shallow):
+                deep, shallow = shallow, []
             else:
-                results = _in_one_program(prepared, first, capture=capture)
+                if shallow and first.max_seconds is not None:
+                    first, prepared = with_seconds_left(first, prepared, shallow)
+                deep = list(zip(prepared, train(prepared, first), strict=False))
+            chosen = chosen_depths(first, len(estimators), shallow, deep) if shallow else deep
+            prepared, results = [each for each, _ in chosen], [result for _, result in chosen]
+            count = len(results) // len(estimators)
     except NumericalError as error:
         # Nothing of an earlier fit may be left: what is left of this one, if anything, takes its place.
         kept = [] if estimators[0].n_restarts != 1 or not error.kept else _grouped(prepared, error.kept, count)

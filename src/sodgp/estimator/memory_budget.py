@@ -15,9 +15,9 @@ import numpy as np
 import torch
 
 from sodgp.errors import ResourceError
+from sodgp.estimator.fitted import Fitted
 from sodgp.inference.contract import Inference
 from sodgp.model.architecture import Architecture
-from sodgp.model.deep_gp import DeepGP
 from sodgp.system import memory
 from sodgp.system.readable import check_readable
 from sodgp.system.validation import without_tensors
@@ -31,14 +31,14 @@ _EXPENSIVE_CHUNK = 4
 R = TypeVar("R")
 
 
-def prediction_bytes(inference: Inference, model: DeepGP, n_samples: int) -> tuple[int, int]:
+def prediction_bytes(fitted: Fitted, n_samples: int) -> tuple[int, int]:
     """What a prediction takes whatever the number of rows, and what every row adds, in bytes."""
-    size = torch.empty((), dtype=model.dtype).element_size()
-    fixed, per_row = inference.prediction_numbers(model, n_samples)
+    size = torch.empty((), dtype=fitted.model.dtype).element_size()
+    fixed, per_row = fitted.method.prediction_numbers(fitted.model, n_samples, fitted.X_s.shape[1])
     return math.ceil(size * fixed), math.ceil(size * per_row)
 
 
-def chunk_rows(inference: Inference, model: DeepGP, n_samples: int, device: torch.device) -> int:
+def chunk_rows(fitted: Fitted, n_samples: int, device: torch.device) -> int:
     """Rows that a prediction takes at once.
 
     Raises
@@ -46,11 +46,11 @@ def chunk_rows(inference: Inference, model: DeepGP, n_samples: int, device: torc
     ResourceError
         There is not enough memory even for one.
     """
-    fixed, per_row = prediction_bytes(inference, model, n_samples)
+    fixed, per_row = prediction_bytes(fitted, n_samples)
     advice = f"Lower n_predict_samples ({n_samples}): model.set_params(n_predict_samples=...) needs no new fit."
     memory.require_memory(fixed + per_row, "a prediction", advice, device)
     there = memory.available_memory(device)
-    wanted = CHUNK_BYTES * (_EXPENSIVE_CHUNK if device.type != "cpu" or not inference.prepares_once else 1)
+    wanted = CHUNK_BYTES * (_EXPENSIVE_CHUNK if device.type != "cpu" or not fitted.method.prepares_once else 1)
     budget = wanted if there is None else min(wanted, (there - fixed) // 2)
     return max(1, budget // per_row)
 

@@ -234,7 +234,7 @@ def _distributions(
     model, count = fitted.model, options.n_samples
     at_once = samples_at_once(fitted, count)
     is_whole = at_once == count
-    chunk = chunk_rows(fitted.method, model, count, rows.device) if is_whole else rows_of_a_block(fitted, count)
+    chunk = chunk_rows(fitted, count, rows.device) if is_whole else rows_of_a_block(fitted, count)
     X_s, *_ = fitted.given_on_device()
 
     @cache

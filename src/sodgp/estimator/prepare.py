@@ -106,6 +106,7 @@ class Prepared:
     seed: int | None
     subset_size_reason: str | None
     n_left_out: int = 0
+    n_layers_reason: str | None = None
 
     def fitted(self, result: FitResult) -> Fitted:
         """The state of an estimator after training."""
@@ -128,6 +129,7 @@ class Prepared:
             n_left_out=self.n_left_out,
             diagnostics=result.diagnostics,
             subset_size_reason=self.subset_size_reason,
+            n_layers_reason=self.n_layers_reason,
         )
 
 
@@ -218,7 +220,7 @@ def prepare(
     if ranks.count > 1:
         method.sums_over_rows()  # raises an error if it cannot be divided
     scaled.check(method)
-    automatic = config.automatic_size(scaled.seen_by(None, 0)[0])
+    automatic = config.automatic_size(method, scaled.seen_by(None, 0)[0])
     size = config.subset_rows(len(X)) if automatic is None else automatic.size
     if previous is not None and not method.uses_subset and config.subset_size is None:
         size = previous.subset_size
@@ -254,7 +256,9 @@ def prepare(
         max_iter=config.steps_of(method, len(scaled.numbers)),
         batch_rows=config.batch_rows(method, len(chosen), training_set.n_rest),
         n_samples=config.n_samples,
-        learning_rate=method.usual_rate if config.learning_rate is None else config.learning_rate,
+        learning_rate=method.usual_rate(len(architecture.widths))
+        if config.learning_rate is None
+        else config.learning_rate,
         schedule=config.schedule,
         device=config.device,
         callbacks=config.callbacks if ranks.rank == 0 else (),

@@ -45,8 +45,9 @@ class DeepGPRegressor(MultiOutputMixin, CheckedScore, DeepGPEstimator):
         that makes those of the training rows most like a Gaussian. Predictions are of y itself: positive, with its
         mean, density and quantiles. Not with `noise_variance`, `outlier_probability`, counts or ``"student_t"``.
     n_layers : int or None, default=None
-        GP layers, the last one included (paper: L). 1 is a sparse GP. None is 2 where `SoD` sees the labels of all of
-        160 to 2,000 rows (`SoD.objective`), else 3.
+        GP layers, the last one included (paper: L). 1 is a sparse GP. None is 3, or 2 where `SoD` sees the labels of
+        all of 160 to 2,000 rows (`SoD.objective`). Up to 2,000 rows it is 1 where more do not raise the objective by
+        0.02 nats a row, which `n_layers_reason_` tells.
     hidden_width : int, list of int or None, default=None
         Outputs of the hidden layers (paper: D^l), or a list with one for each; None is min(30, D).
     hidden_mean : {"linear", "zero"}, default="linear"
@@ -74,8 +75,8 @@ class DeepGPRegressor(MultiOutputMixin, CheckedScore, DeepGPEstimator):
         Rows that a step sees, the subset counted in; the whole data where they fit. None is 2,000; for `SoD` with more
         rows the rows of `effort`, or a twentieth of the data up to 1,800 rows where that is more.
     learning_rate : float or None, default=None
-        Of Adam; None is 0.1 where `SoD` sees the labels of all rows, else 0.03. SGHMC's authors use 0.01 for its
-        hyper-parameters.
+        Of Adam; None is 0.1 where `SoD` sees the labels of all rows (one layer 0.2), else 0.03. SGHMC's authors
+        use 0.01 for its hyper-parameters.
     n_members : int or None, default=None
         Models from different seeds (and subsets) whose predictions are one mixture: more reliable means, and intervals
         that widen where the models disagree. None takes those of `effort` for `SoD` with a kernel given by name, unless
@@ -129,7 +130,8 @@ class DeepGPRegressor(MultiOutputMixin, CheckedScore, DeepGPEstimator):
         With more than one member: each, fitted. The other attributes are those of the first.
     diagnostics_ : sodgp.inference.diagnostics.SamplerDiagnostics
         For `SGHMC`: effective sample size, R-hat, temperature and step size.
-    restart_bounds_, subset_size_reason_, n_iter_, n_parameters_, n_features_in_, feature_names_in_, target_names_
+    restart_bounds_, n_layers_, n_layers_reason_, subset_size_reason_, n_iter_, n_parameters_, n_features_in_,
+    feature_names_in_, target_names_
 
     Examples
     --------

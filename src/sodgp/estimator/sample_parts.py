@@ -28,7 +28,7 @@ def samples_at_once(fitted: Fitted, n_samples: int) -> int:
     at_once = n_samples
     # Where all samples have one distribution there is nothing to divide.
     while fitted.method.samples_differ(model) and at_once > 1:
-        if prediction_bytes(fitted.method, model, at_once)[0] <= most:
+        if prediction_bytes(fitted, at_once)[0] <= most:
             break
         at_once = (at_once + 1) // 2
     return at_once
@@ -85,7 +85,7 @@ class PredictorInParts:
             last = min(first + self._at_once, count)
             predictor = fitted.predictor(self._part(count, first, last))
             chunks = []
-            for some in X.split(chunk_rows(fitted.method, fitted.model, last - first, X.device), -2):
+            for some in X.split(chunk_rows(fitted, last - first, X.device), -2):
                 part = self._part(count, first, last)
                 chunks.append(work(predictor, some, part))
             found.append([torch.cat(values, -2) for values in zip(*chunks, strict=True)])

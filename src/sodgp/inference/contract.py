@@ -221,10 +221,16 @@ class Inference(Protocol):
         """Default number of layers for so many rows."""
         return 3
 
-    @property
-    def usual_rate(self) -> float:
-        """Default learning rate."""
+    def usual_rate(self, n_layers: int) -> float:
+        """Default learning rate of a model with so many layers."""
         return 0.03
+
+    def depth_margin(self, steps: int) -> float | None:
+        """By how many nats a row and output the objective of many layers must be above that of one, or one is kept.
+
+        Asked after so many steps, where the number of layers is left open. None, the default, compares nothing.
+        """
+        return None
 
     def usual_batch(self, size: int, n_rest: int, least: int) -> int | None:
         """Default number of rows of the rest in a step; None for the paper's 2,000, the subset included.
@@ -322,6 +328,6 @@ class Inference(Protocol):
         """Estimate of the largest number of floating-point numbers in memory during training, without the data."""
         return architecture.training_numbers(batch_rows, n_samples)
 
-    def prediction_numbers(self, model: DeepGP, n_samples: int) -> tuple[float, float]:
-        """The same for a prediction: a number whatever the number of rows, and one for every row of a chunk."""
+    def prediction_numbers(self, model: DeepGP, n_samples: int, n_given: int = 0) -> tuple[float, float]:
+        """The same for a prediction `given` so many rows: whatever the new rows, and for every one of a chunk."""
         return model.prediction_numbers(n_samples, samples_differ=self.samples_differ(model))

@@ -43,6 +43,10 @@ _SMALL = 160
 # A batch has at least one of so many rows, up to a limit: with less, large data need too many steps, and gradients are
 # too noisy.
 _ROWS_FOR_ONE, _MOST_ROWS = 20, 1800
+# Nats a row by which depth must raise the objective; chosen on validation rows (``python -m benchmarks.depths``).
+_DEPTH_MARGIN = 0.02
+# Steps with fewer of which a deep model is not done, and its objective says nothing about depth.
+_DEEP_STEPS = 100
 # Share of the members' disagreement that a mixture counts twice; chosen on validation rows (``docs/accuracy.md``).
 _DISAGREEMENT = 0.37
 
@@ -234,10 +238,13 @@ class SoD(parameters.Parameters, Inference):
         """Two where all labels are in q_hat of more than a small table: a third was not worth its time."""
         return 2 if self.conditions_on_all and n_rows >= _SMALL else 3
 
-    @property
-    def usual_rate(self) -> float:
-        """Larger where all labels are in q_hat: no q of the last layer has to follow the kernels."""
-        return 0.1 if self.conditions_on_all else 0.03
+    def usual_rate(self, n_layers: int) -> float:
+        """Larger where all labels are in q_hat, and no q has to follow the kernels: of the last layer, or of any."""
+        return (0.2 if n_layers == 1 else 0.1) if self.conditions_on_all else 0.03
+
+    def depth_margin(self, steps: int) -> float | None:
+        """Where all labels are in q_hat: hidden layers must pay for their KLs, once they had the time to do so."""
+        return _DEPTH_MARGIN if self.conditions_on_all and steps >= _DEEP_STEPS else None
 
     def caution(self, hidden_widths: Sequence[int]) -> str | None:
         """As in the contract: the paper's family is badly conditioned in narrow layers."""
@@ -383,7 +390,9 @@ class SoD(parameters.Parameters, Inference):
             separate_kernels=bool(self.separate_kernels),
         )
 
-    def prediction_numbers(self, model: DeepGP, n_samples: int) -> tuple[float, float]:
+    def prediction_numbers(self, model: DeepGP, n_samples: int, n_given: int = 0) -> tuple[float, float]:
         """As in the contract."""
         differ = self.samples_differ(model)
-        return sod_memory.of_prediction(model, n_samples, samples_differ=differ, prepares_once=self.prepares_once)
+        return sod_memory.of_prediction(
+            model, n_samples, n_given, samples_differ=differ, prepares_once=self.prepares_once
+        )

@@ -72,7 +72,7 @@ def log_evidence(
     if weight is not None:
         residual, K, k = residual * weight.sqrt(), K * weight.sqrt().mT, k * weight.squeeze(-1)
         count = weight.sum(-2, keepdim=True)
-    mu, _, known, log_det = LabelRows.apply(cond.factor.E, cond.factor.inverse_value, K, residual, v)
+    mu, _, known, log_det = LabelRows.apply(cond.factor.E, cond.factor.inverse_value, K, residual, v, False)
     unexplained = (k - known).clamp_min(0.0).sum(-1)[..., None, None]
     squares = (residual * (residual - mu)).sum(-2, keepdim=True) + unexplained
     constant = count * (math.log(2.0 * math.pi) + v.log()) + log_det.unsqueeze(-2)
@@ -100,11 +100,11 @@ def leave_one_out(
     residual = y - mean
     E, L_inv, K = cond.factor.E, cond.factor.inverse_value, cond.K_sb
     if weight is None:
-        mu, explained, known, _ = LabelRows.apply(E, L_inv, K, residual, v)
+        mu, explained, known, _ = LabelRows.apply(E, L_inv, K, residual, v, True)
         h = explained / v
     else:
         root = weight.sqrt()
-        mu, explained, known, _ = LabelRows.apply(E, L_inv, K * root.mT, residual * root, v)
+        mu, explained, known, _ = LabelRows.apply(E, L_inv, K * root.mT, residual * root, v, True)
         h = explained / v
         mu, explained, known = mu / root, explained / weight, known / weight.squeeze(-1)
     # With noise near its floor and as many inducing points as rows, rounding takes 1 - h.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from sodgp.inference.sod_prediction import LABEL_ROWS
 from sodgp.model.architecture import GROUP, Architecture
 from sodgp.model.deep_gp import DeepGP
 
@@ -32,8 +33,10 @@ def of_training(
     )
 
 
-def of_prediction(model: DeepGP, n_samples: int, *, samples_differ: bool, prepares_once: bool) -> tuple[float, float]:
-    """The same for a prediction: a number whatever the number of rows, and one for every row of a chunk."""
+def of_prediction(
+    model: DeepGP, n_samples: int, n_given: int, *, samples_differ: bool, prepares_once: bool
+) -> tuple[float, float]:
+    """The same for a prediction given so many rows: whatever the number of new rows, and for each of a chunk."""
     M, widths = model.layers[0].q_mean.shape[-2], model.widths
     fixed, per_row = model.prediction_numbers(n_samples, subset=True, samples_differ=samples_differ)
     if not prepares_once:
@@ -44,4 +47,7 @@ def of_prediction(model: DeepGP, n_samples: int, *, samples_differ: bool, prepar
     if model.device.type == "cpu":
         # Covariances with the rows are those of one sample at a time, in the last layer of all outputs.
         per_row += M * (1.0 + model.n_outputs - 3.2 * (n_samples if len(widths) > 1 else 1))
-    return fixed + M * M * (max(len(widths) - 2, 0) * T + own), per_row
+    # Rows with labels beyond the subset go through the hidden layers first, in parts.
+    labelled = min(max(n_given - M, 0), LABEL_ROWS) if len(widths) > 1 else 0
+    drawn = labelled * n_samples * (4.0 * max(widths) + (0.0 if model.device.type == "cpu" else 3.2 * M))
+    return fixed + drawn + M * M * (max(len(widths) - 2, 0) * T + own), per_row

@@ -30,10 +30,10 @@ from sodgp.linalg.draws import Draws
 from sodgp.linalg.products import by_sample, transpose_times
 from sodgp.model.deep_gp import DeepGP
 
-__all__ = ["DrawnLayer", "MarginalPredictor", "SubsetPredictor"]
+__all__ = ["LABEL_ROWS", "DrawnLayer", "MarginalPredictor", "SubsetPredictor"]
 
 # Rows with labels that are propagated at once.
-_LABEL_ROWS = 2000
+LABEL_ROWS = 2000
 
 Rows = Float[Tensor, "*#batch #T N D_in"]
 
@@ -204,8 +204,8 @@ class SubsetPredictor:
         self, X: Float[Tensor, "*batch 1 N D"], y: Float[Tensor, "*batch 1 N P"], weight: RowWeight | None, draws: Draws
     ) -> Iterator[tuple[Rows, Float[Tensor, "*batch 1 _ P"], RowWeight | None]]:
         """Inputs of the last layer at rows outside the subset, their labels and weights; rows in parts."""
-        for start in range(0, max(1, X.shape[-2]), _LABEL_ROWS):
-            rows = slice(start, start + _LABEL_ROWS)
+        for start in range(0, max(1, X.shape[-2]), LABEL_ROWS):
+            rows = slice(start, start + LABEL_ROWS)
             w = None if weight is None else weight[..., rows, :]
             yield self.hidden(X[..., rows, :], draws, len(self._hidden)), y[..., rows, :], w
 

@@ -148,6 +148,7 @@ def _model(report: Report) -> Table:
     facts = [
         ("method", _METHODS.get(about["method"], about["method"])),
         ("layers", f"{about['n_layers']}, widths {', '.join(map(str, about['widths']))}"),
+        *([("depth", about["n_layers_reason"])] if about["n_layers_reason"] else []),
         ("kernel", about["kernel"] + (", for each output of the first layer" if about["separate_kernels"] else "")),
         ("training rows", f"{about['rows']:,}"),
         ("inducing points", f"{about['subset_rows']:,} in each layer"),

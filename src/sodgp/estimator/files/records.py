@@ -140,6 +140,7 @@ def to_record(estimator: DeepGPEstimator) -> Record:
         "target_transform": encode_transform(fitted.transform),
         "restart_bounds": fitted.restart_bounds,
         "subset_size_reason": fitted.subset_size_reason,
+        "n_layers_reason": fitted.n_layers_reason,
         "models": [
             {
                 "seed": each.seed,
@@ -270,7 +271,10 @@ def from_record(cls: type[E], record: Record) -> E:
     columns = Columns(count, n_targets, y_is_vector, inputs, targets, classes, class_rows, encoder)
     held_out = whole(info, "n_held_out", 0, 2**53)
     left_out = whole(info, "n_left_out", 0, 2**53) if "n_left_out" in info else 0
-    bounds, reason = info.get("restart_bounds"), info.get("subset_size_reason")
+    bounds = info.get("restart_bounds")
+    size_reason, depth_reason = (
+        None if info.get(name) is None else typed(info, name, str) for name in ("subset_size_reason", "n_layers_reason")
+    )
     members = []
     for number, (entry, tensors) in enumerate(zip(entries, parts, strict=True)):
         try:
@@ -294,7 +298,8 @@ def from_record(cls: type[E], record: Record) -> E:
                     n_left_out=left_out,
                     diagnostics=decode_diagnostics(entry.get("diagnostics")),
                     restart_bounds=None if bounds is None else numbers_of("restart_bounds", bounds),
-                    subset_size_reason=None if reason is None else typed(info, "subset_size_reason", str),
+                    subset_size_reason=size_reason,
+                    n_layers_reason=depth_reason,
                     transform=transform,
                 )
             )

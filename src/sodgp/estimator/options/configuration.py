@@ -184,13 +184,13 @@ class Configuration:
         """The likelihood, for so many classes where y has some."""
         return likelihood_for(None, ("classes",), n_classes) if self.is_open else self.likelihood
 
-    def automatic_size(self, X: Tensor) -> AutoSize | None:
-        """What ``subset_size="auto"`` chooses for the scaled inputs X [N, D]; None for another `subset_size`."""
+    def automatic_size(self, method: Inference, X: Tensor) -> AutoSize | None:
+        """What ``subset_size="auto"`` chooses for the settled method and X [N, D]; None for another `subset_size`."""
         if not isinstance(self.subset_size, Auto):
             return None
         batch_size = BATCH_SIZE if self.batch_size is None else self.batch_size
         most = min(self.subset_size.max_size, (len(X) + 1) // 2)
-        usual = self.method.usual_batch(most, len(X) - most, self.effort.batch_rows)
+        usual = method.usual_batch(most, len(X) - most, self.effort.batch_rows)
         if self.batch_size is None and usual is not None:
             batch_size = most + usual
         return self.subset_size.choose(
@@ -198,7 +198,7 @@ class Configuration:
             self.initialization.noise_variance,
             batch_size=batch_size,
             n_samples=self.n_samples,
-            n_layers=self.layers_of(self.method, len(X)),
+            n_layers=self.layers_of(method, len(X)),
         )
 
     def subset_rows(self, n_rows: int) -> int:
