@@ -82,5 +82,5 @@ for ax, values, title, colours in (
 left.legend(loc="upper right")
 plot_reliability(found, ax=right)
 right.set_title("can the probabilities be trusted?")
-right.legend(loc="lower right")
+right.legend(loc="upper left")
 plt.show()

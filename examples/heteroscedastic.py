@@ -49,6 +49,6 @@ plt.show()
 
 # %%
 # The share of other rows inside their 90 % interval, in the quiet half and in the loud
-# half. One noise for all is right on average and wrong in both halves.
+# half. One noise for all is much too wide in the quiet half.
 for likelihood, (quiet, loud) in coverage.items():
     print(f"{likelihood}: {quiet:.0%} in the left half, {loud:.0%} in the right half")

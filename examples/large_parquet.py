@@ -62,6 +62,6 @@ print(f"RMSE over {len(errors)} batches: {np.mean(errors):.3f}; the noise has 0.
 figure, ax = plt.subplots(figsize=(6, 3), layout="constrained")
 ax.plot(errors, "o-", label="RMSE")
 ax.plot(widths, "s--", label="mean standard deviation")
-ax.set(xlabel="row group", ylim=(0, None))
+ax.set(xlabel="row group", ylim=(0, 0.15))
 ax.legend()
 plt.show()
