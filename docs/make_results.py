@@ -241,7 +241,7 @@ def headline() -> str:
 
 
 def _on_splits(data: str, contestant: str, method: str) -> list[dict[str, float]]:
-    """Scores of splits 0 to 2: of the runs against the clock, else of the benchmark of the paper, whole or not at all."""
+    """Scores of splits 0 to 2: of the runs against the clock, else of the benchmark of the paper."""
     paths = [RESULTS / "time_to_accuracy" / "test" / f"{data}-{contestant}-{split}.json" for split in range(3)]
     records = [json.loads(path.read_text(encoding="utf-8")) for path in paths if path.is_file()]
     found = [record["points"][-1] for record in records if record.get("points")]
