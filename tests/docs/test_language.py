@@ -37,12 +37,15 @@ def test_a_page_that_is_no_reference_is_short(page):
     if path.stem in REFERENCE or path.parent.name == "gallery" or page in ("CHANGELOG.md", "SECURITY.md"):
         return
     text = path.read_text(encoding="utf-8")
-    folded = re.sub(r"^\?\?\? .*?(?=^\S)", "", text, flags=re.DOTALL | re.MULTILINE)
-    assert words(folded) <= MOST_WORDS.get(page, 1500)
+    if page != "README.md":
+        text = re.sub(r"<details.*?</details>|^```.*?^```$", "", text, flags=re.DOTALL | re.MULTILINE)
+    assert words(text) <= MOST_WORDS.get(page, 1500)
 
 
 @pytest.mark.parametrize("page", pages())
 def test_a_page_has_no_phrase_of_the_list(page):
+    if page == "CHANGELOG.md":  # says what was
+        return
     text = re.sub(r"```.*?^```", "", (ROOT / page).read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE)
     found = [match[0] for phrase in FORBIDDEN for match in re.finditer(phrase, text, re.IGNORECASE)]
     assert not found
