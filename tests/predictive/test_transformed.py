@@ -75,8 +75,10 @@ def test_quantiles_invert_the_cdf(power):
     assert (dist.cdf(-1.0) == 0.0).all()
     assert (dist.cdf(0.0) == 0.0).all()
     assert np.isneginf(dist.log_prob(0.0)).all()
-    levels = np.array([[0.1, 0.2, 0.3, 0.4]])
-    np.testing.assert_allclose(dist.cdf(dist.quantile_at(levels)[0]), levels[0])
+    scores = np.array([[-6.0, -1.0, 2.0, 9.0]])
+    y = dist.quantile_at(scores)[0]
+    tails = np.where(scores[0] > 0, dist.sf(y), dist.cdf(y))
+    np.testing.assert_allclose(tails, stats.norm.cdf(-np.abs(scores[0])), rtol=1e-6, atol=1e-15)
 
 
 @pytest.mark.parametrize("power", POWERS)

@@ -40,6 +40,12 @@ def print_summary(about: dict[str, Any]) -> None:
     if transform is not None:
         powers = ", ".join(f"{name} {power:.3g}" for name, power in transform["power"].items())
         line("transform", "log" if transform["name"] == "log" else f"{transform['name']}, power of {powers}")
+    calibration = about["calibration"]
+    if calibration is not None:
+        shares = calibration.get("coverage_90_before", {})
+        said = ", ".join(f"90 % intervals of {name} held {100 * share:.0f} %" for name, share in shares.items())
+        said = f"{said} there before" if shares else f"probabilities to the power {calibration['power']:.3g}"
+        line("calibration", f"on {calibration['rows']:,} rows; {said}")
     line("objective", about["objective"])
     has_members = about["members"] > 1
     line("parameters", f"{about['parameters']:,}" + (f" of {about['members']} members" if has_members else ""))

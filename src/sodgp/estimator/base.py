@@ -6,7 +6,7 @@ The modules that work with PyTorch are imported where a method needs them: PyTor
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
@@ -119,6 +119,57 @@ class DeepGPEstimator(FittedAttributes, BatchPrediction, NestedParameters):
         if "outlier_probability" not in options:
             return 0.0
         return self.fitted_.outlier_probability(options["outlier_probability"])
+
+    def calibrate(self, X: Any, y: Any = None) -> Self:
+        """Correct predictions by rows that the model was not trained on; ``calibrate(None)`` takes that back.
+
+        Of numbers the cdf levels are moved, so that 50, 80, 90, 95 and 99 % intervals hold at least that share of new
+        observations like these, in finite samples and whatever the model (with enough rows: 19 for 90 %, 199 for 99 %).
+        Everything of `predict_distribution` follows, and `predict` has its mean. Class probabilities are raised to a
+        power (temperature scaling), without such a guarantee. The next `fit` removes it; model files keep it.
+
+        Parameters
+        ----------
+        X : array, data frame or tensor of shape [n, D], or None
+        y : array, data frame or tensor of shape [n] or [n, P]
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        InputError
+            Too few rows, rows that do not fit the model, or rows that it was trained on, as far as it keeps those.
+        ConfigurationError
+            The model is of counts.
+
+        Examples
+        --------
+        >>> from sodgp import DeepGPRegressor
+        >>> X = np.linspace(-1, 1, 90)[:, None]
+        >>> y = np.sin(3 * X[:, 0]) + np.random.default_rng(0).normal(size=90)
+        >>> model = DeepGPRegressor(n_layers=1, max_iter=20, random_state=0).fit(X[::2], y[::2])
+        >>> model.calibrate(X[1::2], y[1::2]).calibration_.n_rows
+        45
+        """
+        from dataclasses import replace
+
+        from sklearn.utils.validation import check_is_fitted
+
+        from sodgp.errors import InputError
+        from sodgp.estimator.calibrate import calibrate
+
+        check_is_fitted(self)
+        if X is None:
+            if y is not None:
+                raise InputError("calibrate needs rows X for the targets y; calibrate(None) removes a calibration.")
+            self.fitted_ = replace(self.fitted_, calibration=None)
+        else:
+            if y is None:
+                raise InputError("calibrate needs the targets y of the rows X.")
+            self.fitted_ = calibrate(self, X, y)
+        return self
 
     def save(self, path: StrPath) -> None:
         """Write the fitted model to a file (``"m.sodgp"``) or a folder (``"model/"``), without pickle.

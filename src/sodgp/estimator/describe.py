@@ -12,6 +12,7 @@ from sodgp.estimator.base import DeepGPEstimator
 from sodgp.estimator.files.record_fields import encode_parameters
 from sodgp.estimator.options.fields import LIKELIHOODS, METHODS, likelihood_of, method_of
 from sodgp.estimator.options.nested import copy_of
+from sodgp.predictive.calibration import Temperature
 from sodgp.selectors import SELECTORS
 from sodgp.system.validation import FloatArray
 
@@ -162,6 +163,7 @@ def describe(model: DeepGPEstimator) -> dict[str, Any]:
         "parameters": model.n_parameters_,
         "objective": model.objective_,
         "target_transform": _transform(model),
+        "calibration": _calibration(model),
         "bound": history.bound[-1] if history.bound else None,
         "iterations": model.n_iter_,
         "stopped": history.stopped,
@@ -181,6 +183,17 @@ def _transform(model: DeepGPEstimator) -> dict[str, Any] | None:
     if found is None:
         return None
     return {"name": found.name, "power": dict(zip(target_names(model), found.power.tolist(), strict=True))}
+
+
+def _calibration(model: DeepGPEstimator) -> dict[str, Any] | None:
+    """Rows of a calibration, with the coverage that 90 % intervals had there, or the power of class probabilities."""
+    found = model.fitted_.calibration
+    if found is None:
+        return None
+    if isinstance(found, Temperature):
+        return {"rows": found.n_rows, "power": found.power}
+    before = dict(zip(target_names(model), found.coverage_90.tolist(), strict=True))
+    return {"rows": found.n_rows, "coverage_90_before": before}
 
 
 def _safeguards(model: DeepGPEstimator) -> str:

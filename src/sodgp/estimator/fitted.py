@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from sodgp.likelihoods.contract import LikelihoodOptions
     from sodgp.linalg.draws import Draws
     from sodgp.model.deep_gp import DeepGP
+    from sodgp.predictive.calibration import Calibration, Temperature
     from sodgp.predictive.contract import Units
     from sodgp.predictive.power import PowerTransform
     from sodgp.system.validation import FloatArray
@@ -85,6 +86,8 @@ class Fitted:
         What y was turned into before it was scaled: `y_scaler` is then of the transformed y, `y_seen` of y itself.
     x_range : ndarray of shape [2, D], optional
         Smallest and largest value of every input in the rows of this fit; files of before it was kept have none.
+    calibration : Calibration or Temperature, optional
+        How predictions of all members together are corrected.
     members : tuple of Fitted
         All models whose mixture predicts, if more than one; the other attributes are those of the first.
     """
@@ -113,6 +116,7 @@ class Fitted:
     n_layers_reason: str | None = None
     transform: PowerTransform | None = None
     x_range: FloatArray | None = None
+    calibration: Calibration | Temperature | None = None
     members: tuple[Fitted, ...] = ()
 
     @property
@@ -123,7 +127,7 @@ class Fitted:
     @property
     def maps_back(self) -> bool:
         """Whether moments of y have to be taken of its distribution, since it is a function of the model's."""
-        return self.transform is not None
+        return self.transform is not None or self.calibration is not None
 
     @property
     def n_rows(self) -> int:
@@ -210,6 +214,12 @@ class FittedAttributes:
     def target_transform_(self) -> PowerTransform | None:
         """What y was turned into before training, with its powers; None for y as it is."""
         return self.fitted_.transform
+
+    @property
+    def calibration_(self) -> Calibration | Temperature:
+        """What `calibrate` has found, where it was called since the last fit."""
+        found: Calibration | Temperature | None = self.fitted_.calibration
+        return _there(found, "calibration_")
 
     @property
     def history_(self) -> History:

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, partial, wraps
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, cast
 
 import numpy as np
 import torch
@@ -17,6 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
 from sodgp.errors import InputError, NumericalError
+from sodgp.estimator.calibrate import calibrated
 from sodgp.estimator.columns import rows_of
 from sodgp.estimator.fitted import Fitted
 from sodgp.estimator.memory_budget import chunk_rows, halving
@@ -25,6 +26,7 @@ from sodgp.estimator.pooling import pooled_covariance, pooled_draws, pooled_mean
 from sodgp.estimator.sample_parts import PredictorInParts, rows_of_a_block, samples_at_once
 from sodgp.inference.contract import Predictor
 from sodgp.linalg.draws import FreshDraws, SharedDraws
+from sodgp.predictive.calibrated import CalibratedDistribution
 from sodgp.predictive.contract import Predictive
 from sodgp.predictive.mixture import GaussianMixture
 from sodgp.predictive.outliers import OUTLIER_SCALE, widening
@@ -130,9 +132,11 @@ def predict_distribution(fitted: Fitted, X: FloatArray, options: PredictionOptio
     check_room(fitted, len(X), options, latent=latent)
     if fitted.members:
         each = (predict_distribution(member, X, options, latent=latent) for member in fitted.members)
-        return pooled_mixture(each, options.spread)
-    parts = list(_distributions(fitted, X, options, latent=latent))
-    return type(parts[0]).concatenate(parts)
+        found = pooled_mixture(each, options.spread)
+    else:
+        parts = list(_distributions(fitted, X, options, latent=latent))
+        found = type(parts[0]).concatenate(parts)
+    return found if latent or fitted.calibration is None else calibrated(found, fitted.calibration)
 
 
 @_in_threads
@@ -140,8 +144,8 @@ def predict_covariance(fitted: Fitted, X: FloatArray, options: PredictionOptions
     """Means [N] or [N, P] and covariances over rows [N, N] or [P, N, N] of y."""
     if fitted.maps_back:
         raise InputError(
-            "return_cov=True is for y as it is in the model, and this one maps its predictions (target_transform)."
-            " Take numpy.cov(model.sample_y(X, 1000)), or return_std=True."
+            "return_cov=True is for y as it is in the model, and this one maps its predictions (target_transform or"
+            " calibrate). Take numpy.cov(model.sample_y(X, 1000)), or return_std=True."
         )
     if fitted.members:
         return pooled_covariance([predict_covariance(each, X, options) for each in fitted.members], options.spread)
@@ -163,6 +167,12 @@ def sample_functions(
     fitted: Fitted, X: FloatArray, options: PredictionOptions, count: int, seed: int, *, latent: bool
 ) -> FloatArray:
     """Draws of whole functions, [N, count] or [N, P, count]; of f with `latent`, else of y."""
+    if fitted.calibration is not None and not latent:
+        plain = replace(fitted, calibration=None)
+        unmoved = sample_functions(plain, X, options, count, seed, latent=False)
+        dist = predict_distribution(fitted, X, options, latent=False)
+        # Each draw keeps its rank in every row.
+        return np.moveaxis(cast(CalibratedDistribution, dist).moved(np.moveaxis(unmoved, -1, 0)), 0, -1)
     if fitted.members:
 
         def sampler(member: Fitted) -> Callable[[int, int], FloatArray]:

@@ -211,6 +211,21 @@ class ClassDistribution:
         result: NDArray[Any] = self.classes[codes]
         return result
 
+    def tempered(self, power: float) -> ClassDistribution:
+        """With all probabilities to a power, and scaled to a sum of one again.
+
+        Examples
+        --------
+        >>> ClassDistribution([[0.8, 0.2]], [[[0.8, 0.2]]]).tempered(0.5).mean.round(3)
+        array([[0.667, 0.333]])
+        """
+
+        def scaled(p: FloatArray) -> FloatArray:
+            # Relative to the largest one, or all could be rounded to zero.
+            return _normalised((p / p.max(-1, keepdims=True)) ** power)
+
+        return _distribution(scaled(self._mean), scaled(self._draws), self.classes)
+
     def in_units(self, units: Units) -> ClassDistribution:
         """The same distribution with the labels of the units."""
         return self if units.classes is None else _distribution(self._mean, self._draws, units.classes)

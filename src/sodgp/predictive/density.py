@@ -81,7 +81,7 @@ def _average(w: Components, values: Components) -> Cells:
     return (w * values).sum(0) / w.sum(0)
 
 
-def _normal_cdf(z: Components) -> Components:
+def _normal_cdf(z: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
     # erfc keeps the relative accuracy in the lower tail that (1 + erf) / 2 loses below 1e-16.
     return 0.5 * torch.erfc(z * -math.sqrt(0.5))
 
@@ -105,8 +105,15 @@ def _mean_abs(mu: Components, var: Components) -> Components:
 
 def quantile(mu: Components, var: Components, w: Components, q: Cells) -> Cells:
     """Root of the mixture's cdf, found in the smaller tail (the upper one by reflection), where it is accurate."""
-    sign = torch.where(q > 0.5, -1.0, 1.0).to(mu)
-    tail = torch.where(q > 0.5, 1 - q, q)
+    return _tail_quantile(mu, var, w, torch.where(q > 0.5, 1 - q, q), torch.where(q > 0.5, -1.0, 1.0).to(mu))
+
+
+def quantile_at_score(mu: Components, var: Components, w: Components, score: Cells) -> Cells:
+    """The same for levels given as normal scores, which are as accurate in the upper tail as in the lower one."""
+    return _tail_quantile(mu, var, w, _normal_cdf(-score.abs()), torch.where(score > 0, -1.0, 1.0).to(mu))
+
+
+def _tail_quantile(mu: Components, var: Components, w: Components, tail: Cells, sign: Cells) -> Cells:
     inner = torch.where(tail > 0, tail, 0.5)  # a root to look for where the answer is infinite
     x = _lower_quantile(sign * mu, var.sqrt(), w, inner)
     x[tail == 0] = -math.inf

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
-from scipy.special import ndtr
+from scipy.special import ndtri
 
 from sodgp.errors import InputError
 from sodgp.predictive.contract import aligned, checked_levels
@@ -52,8 +52,8 @@ class Derived(ABC):
         """Probability of a value above y, accurate where it is small."""
 
     @abstractmethod
-    def quantile_at(self, levels: FloatArray) -> FloatArray:
-        """Quantiles where every row and output has a probability of its own: levels [..., N] or [..., N, P]."""
+    def quantile_at(self, scores: FloatArray) -> FloatArray:
+        """Quantiles at levels of every row and output, as normal scores [..., N] or [..., N, P]."""
 
     @property
     @abstractmethod
@@ -111,9 +111,9 @@ class Derived(ABC):
         q : float or array of shape [Q]
             Between 0 and 1.
         """
-        levels = checked_levels(q)
-        each = levels.reshape(*levels.shape, *[1] * len(self.shape))
-        return self.quantile_at(np.broadcast_to(each, (*levels.shape, *self.shape)))
+        scores = ndtri(checked_levels(q))
+        each = scores.reshape(*scores.shape, *[1] * len(self.shape))
+        return self.quantile_at(np.broadcast_to(each, (*scores.shape, *self.shape)))
 
     def interval(self, level: float = 0.9) -> tuple[FloatArray, FloatArray]:
         """Ends, each [N] or [N, P], of the central interval of probability `level`."""
@@ -150,8 +150,10 @@ class Derived(ABC):
         return first._with(type(first.base).pool([member.base for member in members]))
 
 
-def panels(dist: Any, at: FloatArray) -> Iterator[tuple[FloatArray, FloatArray, Any]]:
+def panels(dist: Any, at: FloatArray, *others: Any) -> Iterator[tuple[FloatArray, FloatArray, Any]]:
     """Nodes and weights of an integral over y from one far quantile to the other, with a panel that ends at `at`.
+
+    Quantiles of `others` are ends of panels, too.
 
     Yields
     ------
@@ -159,7 +161,9 @@ def panels(dist: Any, at: FloatArray) -> Iterator[tuple[FloatArray, FloatArray, 
     is_above : ndarray of bool
         Whether x is above `at`.
     """
-    edges = np.sort(np.concatenate([dist.quantile(ndtr(_SCORES)), at[None]]), axis=0)
+    scores = _SCORES.reshape(-1, *[1] * len(dist.shape))
+    each = np.broadcast_to(scores, (len(_SCORES), *dist.shape))
+    edges = np.sort(np.concatenate([*(one.quantile_at(each) for one in (dist, *others)), at[None]]), axis=0)
     for low, high in itertools.pairwise(edges):
         half = 0.5 * (high - low)
         for node, weight in zip(_NODES, _WEIGHTS, strict=True):

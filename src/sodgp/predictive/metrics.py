@@ -13,12 +13,13 @@ from numpy.typing import NDArray
 from sodgp.errors import InputError
 from sodgp.predictive.counts import CountMixture
 from sodgp.predictive.density import tail_probability
+from sodgp.predictive.derived import Derived
 from sodgp.predictive.mixture import GaussianMixture
 from sodgp.predictive.weighted import WeightedMixture
 from sodgp.system.validation import Numbers, to_array
 
 # Distributions of numbers; those of classes have their scores in `sodgp.evaluation`.
-Numeric = GaussianMixture | WeightedMixture
+Numeric = GaussianMixture | WeightedMixture | Derived
 
 __all__ = ["coverage", "crps", "nlpp", "pit", "rmse", "scores"]
 
@@ -43,7 +44,7 @@ def rmse(y: Numbers, dist: Numeric | Numbers) -> float:
     >>> rmse([3.0, -3.0], [0.0, 0.0])
     3.0
     """
-    if not isinstance(dist, GaussianMixture | WeightedMixture):
+    if not isinstance(dist, Numeric):
         # Only the distribution decides which shapes fit.
         mean = to_array(dist, "predicted means")[None]
         dist = GaussianMixture(mean, np.ones_like(mean))

@@ -305,21 +305,23 @@ class GaussianMixture:
                [ 1.645,  1.645]])
         """
         levels = checked_levels(q)
-        return self.quantile_at(
-            np.broadcast_to(levels.reshape(*levels.shape, *[1] * len(self._shape)), (*levels.shape, *self._shape))
-        )
+        each = np.broadcast_to(levels.reshape(*levels.shape, *[1] * len(self._shape)), (*levels.shape, *self._shape))
+        return self._quantiles(mixtures.quantile, each)
 
-    def quantile_at(self, levels: FloatArray) -> FloatArray:
-        """Quantiles where every row and output has a probability of its own: levels [..., N] or [..., N, P].
+    def quantile_at(self, scores: FloatArray) -> FloatArray:
+        """Quantiles at levels of every row and output, as normal scores [..., N] or [..., N, P], in both tails exact.
 
-        >>> GaussianMixture(torch.zeros(1, 2), torch.ones(1, 2)).quantile_at(np.array([0.5, 0.5]))
-        array([0., 0.])
+        >>> GaussianMixture(torch.zeros(1, 2), torch.ones(1, 2)).quantile_at(np.array([0.0, 20.0]))
+        array([ 0., 20.])
         """
+        return self._quantiles(mixtures.quantile_at_score, scores)
+
+    def _quantiles(self, function: CellFunction, levels: FloatArray) -> FloatArray:
         flat, n_cells = torch.from_numpy(levels.reshape(-1).copy()).to(self._mu.device), self._mu.shape[1]
         found = torch.empty_like(flat)
         for block in mixtures.blocks(len(found), self.n_components):
             column = torch.arange(block.start, block.stop, device=found.device)
-            found[block] = mixtures.quantile(*self._components(column % n_cells), flat[block])
+            found[block] = function(*self._components(column % n_cells), flat[block])
         return to_numpy(found.reshape(levels.shape))
 
     def interval(self, level: float = 0.9) -> tuple[FloatArray, FloatArray]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import gammaln, stdtr, stdtrit
+from scipy.special import gammaln, ndtr, stdtr, stdtrit
 
 from sodgp.errors import InputError
 from sodgp.predictive.contract import Units
@@ -83,11 +83,28 @@ class StudentMixture(WeightedMixture):
         scale, df = further
         return np.asarray(stdtr(df, (y - centre) / scale))
 
+    def _sf(self, y: FloatArray, centre: FloatArray, further: Further) -> FloatArray:
+        return self._cdf(-y, -centre, further)
+
+    def quantile_at(self, scores: FloatArray) -> FloatArray:
+        """Quantiles at levels of every row and output, as normal scores [..., N] or [..., N, P]."""
+
+        def of_cells(cells: Cells, score: FloatArray) -> FloatArray:
+            # The upper tail by reflection, where its probability is accurate.
+            sign = np.where(score > 0, -1.0, 1.0)
+            centre, further = cells.components
+            reflected = Cells(cells.log_weights[:, 0], sign * centre, further)
+            return np.asarray(sign * self._quantile_of_cells(ndtr(-np.abs(score)), reflected))
+
+        rows = scores.reshape(-1, *self.shape)
+        found = [self._over_cells(of_cells, row) for row in rows]
+        return np.reshape(found, scores.shape)
+
     def _draw(self, rng: np.random.Generator, centre: FloatArray, further: Further) -> NDArray[np.float64]:
         scale, df = further
         return centre + scale * rng.standard_t(np.broadcast_to(df, centre.shape))
 
-    def _quantile_of_cells(self, q: float, cells: Cells) -> FloatArray:
+    def _quantile_of_cells(self, q: float | FloatArray, cells: Cells) -> FloatArray:
         """The root of the cdf, between the quantiles of the components, by bisection."""
         centre, (scale, df) = cells.components
         each = centre + scale * stdtrit(df, q)

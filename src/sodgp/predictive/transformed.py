@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from scipy.special import ndtr, ndtri
 from torch import Tensor
 
 from sodgp.errors import InputError, NumericalError
@@ -90,14 +91,14 @@ class TransformedMixture(Derived):
         """Probability of a value above y, accurate where it is small."""
         return np.minimum(self.base.sf(self.transform.forward(self.align(y))) / self._above, 1.0)
 
-    def quantile_at(self, levels: FloatArray) -> FloatArray:
-        """Quantiles where every row and output has a probability of its own: levels [..., N] or [..., N, P]."""
-        if self._is_cut:
-            # The upper tail keeps its accuracy where nothing is cut off.
-            below = self._below
-            inner = np.where(below > 0, np.minimum(below + levels * (1.0 - below), 1.0), levels)
-            return np.where(levels > 0, self.transform.inverse(self.base.quantile_at(inner)), 0.0)
-        return self.transform.inverse(self.base.quantile_at(levels))
+    def quantile_at(self, scores: FloatArray) -> FloatArray:
+        """Quantiles at levels of every row and output, as normal scores [..., N] or [..., N, P]."""
+        if not self._is_cut:
+            return self.transform.inverse(self.base.quantile_at(scores))
+        # Each tail by its own probability, where it is accurate.
+        lower, upper = ndtri(self._below + ndtr(scores) * self._above), -ndtri(ndtr(-scores) * self._above)
+        inner = np.where(self._below > 0, np.where(scores > 0, upper, lower), scores)
+        return np.where(np.isneginf(scores), 0.0, self.transform.inverse(self.base.quantile_at(inner)))
 
     def sample(self, n_samples: int = 1, random_state: int | np.random.Generator | None = None) -> FloatArray:
         """Draws, [n_samples, N] or [n_samples, N, P]; one draw takes all its rows and outputs from one component.
@@ -111,7 +112,7 @@ class TransformedMixture(Derived):
                 break
             z = np.where(z <= least, self.base.sample(n_samples, rng), z)
         else:
-            return np.where(z <= least, self.quantile_at(rng.random(z.shape)), self.transform.inverse(z))
+            return np.where(z <= least, self.quantile_at(rng.standard_normal(z.shape)), self.transform.inverse(z))
         return self.transform.inverse(z)
 
     @property

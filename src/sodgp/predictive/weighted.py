@@ -141,6 +141,14 @@ class WeightedMixture(ABC):
         """Probability of a value up to y, in the shape of `log_prob`."""
         return self._over_cells(lambda cells, at: cells.average(self._cdf(at, *cells.components)), y)
 
+    def sf(self, y: Numbers) -> FloatArray:
+        """Probability of a value above y, in the shape of `log_prob`."""
+        return self._over_cells(lambda cells, at: cells.average(self._sf(at, *cells.components)), y)
+
+    def _sf(self, y: FloatArray, centre: FloatArray, further: tuple[FloatArray, ...]) -> FloatArray:
+        """P(Y > y) under the components."""
+        return 1.0 - self._cdf(y, centre, further)
+
     def crps(self, y: Numbers) -> FloatArray:
         """Continuous ranked probability score, in the units of y; smaller is better."""
         return self._over_cells(lambda cells, at: self._crps_of_cells(at, cells), y)

@@ -43,7 +43,12 @@ from sodgp.estimator.files.record_fields import (
     whole,
 )
 from sodgp.estimator.files.table_columns import decode_columns, encode_columns, input_names
-from sodgp.estimator.files.target_fields import decode_transform, encode_transform
+from sodgp.estimator.files.target_fields import (
+    decode_calibration,
+    decode_transform,
+    encode_calibration,
+    encode_transform,
+)
 from sodgp.estimator.fitted import Columns, Fitted
 from sodgp.estimator.options.configuration import Configuration
 from sodgp.estimator.options.fields import LIKELIHOODS, OF_PREDICTION_ONLY
@@ -138,6 +143,7 @@ def to_record(estimator: DeepGPEstimator) -> Record:
         "target_names": encode_names(columns.targets),
         "classes": encode_classes(columns.classes, columns.class_rows),
         "target_transform": encode_transform(fitted.transform),
+        "calibration": encode_calibration(fitted.calibration),
         "restart_bounds": fitted.restart_bounds,
         "subset_size_reason": fitted.subset_size_reason,
         "n_layers_reason": fitted.n_layers_reason,
@@ -307,7 +313,9 @@ def from_record(cls: type[E], record: Record) -> E:
             raise ModelFileError(f"model {number}: {error}" if len(entries) > 1 else str(error)) from error
         if members[-1].diagnostics is not None and method.sampler is None:
             refuse("diagnostics", "those of a sampler, but nothing was sampled")
-    estimator.fitted_ = replace(members[0], members=tuple(members) if len(members) > 1 else ())
+    calibration = decode_calibration(info.get("calibration"), n_targets, likelihood.targets)
+    together = tuple(members) if len(members) > 1 else ()
+    estimator.fitted_ = replace(members[0], calibration=calibration, members=together)
     return estimator
 
 
