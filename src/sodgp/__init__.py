@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from sodgp.estimator.classifier import DeepGPClassifier
     from sodgp.estimator.options.fields import Checkpoint, Tuning
     from sodgp.estimator.regressor import DeepGPRegressor
+    from sodgp.evaluation.pipelines import predict_distribution
     from sodgp.evaluation.scores import evaluate
     from sodgp.inference.dsvi import DSVI
     from sodgp.inference.mean_field import MeanField
@@ -39,6 +40,7 @@ __all__ = [
     "Tuning",
     "__version__",
     "evaluate",
+    "predict_distribution",
     "write_report",
 ]
 
@@ -55,6 +57,7 @@ _HOMES = {
     "TableEncoder": "tables.encoder",
     "Tuning": "estimator.options.fields",
     "evaluate": "evaluation.scores",
+    "predict_distribution": "evaluation.pipelines",
     "write_report": "report",
 }
 

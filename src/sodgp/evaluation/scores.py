@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any, cast, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,7 @@ from sodgp.estimator.columns import in_parts
 from sodgp.estimator.describe import target_names
 from sodgp.estimator.prepare import target_names_in
 from sodgp.estimator.regressor import DeepGPRegressor
+from sodgp.evaluation.pipelines import last_step
 from sodgp.evaluation.rows import check_rows
 from sodgp.predictive.counts import CountMixture
 from sodgp.predictive.density import tail_probability
@@ -248,7 +249,7 @@ def evaluate(
 
     Parameters
     ----------
-    model : DeepGPRegressor or DeepGPClassifier
+    model : DeepGPRegressor, DeepGPClassifier, or a Pipeline that ends in one
         Fitted.
     X, y : array or data frame of shape [N, D] and [N] or [N, P]
     targets : sequence of str or None
@@ -268,6 +269,7 @@ def evaluate(
     >>> sorted(evaluate(model, X[1::2], X[1::2, 0]).scores())[:3]
     ['base_nlpp', 'base_rmse', 'coverage_50']
     """
+    model, X = cast(Any, last_step(model, X))
     if isinstance(model, DeepGPClassifier):
         from sodgp.evaluation.classes import evaluate_classes
 

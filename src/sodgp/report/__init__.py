@@ -10,8 +10,11 @@ from __future__ import annotations
 import os
 from typing import Any
 
+from sklearn.pipeline import Pipeline
+
 from sodgp.errors import ConfigurationError
 from sodgp.estimator.base import DeepGPEstimator
+from sodgp.evaluation.pipelines import last_step
 from sodgp.evaluation.splits import Splits
 from sodgp.report.content import Report, held_out
 from sodgp.report.findings import Finding
@@ -41,8 +44,8 @@ def write_report(
     Parameters
     ----------
     path : path of the HTML file; folders above are made
-    model : DeepGPRegressor or DeepGPClassifier
-        Fitted, or loaded from a file.
+    model : DeepGPRegressor, DeepGPClassifier, or a Pipeline that ends in one
+        Fitted, or loaded from a file. The page speaks of the inputs of the last step.
     X, y : array or data frame of shape [N, D] and [N] or [N, P]
         Rows that the model has not seen; with `cv` the training rows.
     cv : int, splitter of scikit-learn, list of (train, test) rows, or None
@@ -81,6 +84,12 @@ def write_report(
     >>> len(report.evaluation)
     30
     """
+    if cv is not None and isinstance(model, Pipeline):
+        raise ConfigurationError(
+            "a cross-validation of a Pipeline would fit the last step alone: evaluate it on rows held out, or give the"
+            " table to the estimator itself, which encodes text, dates and gaps in every fold."
+        )
+    model, X = last_step(model, X)
     head: dict[str, Any] = {"title": title, "model_name": model_name, "data_name": data_name}
     head |= {"random_state": random_state, "sample_weight": sample_weight}
     if cv is None:
