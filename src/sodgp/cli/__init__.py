@@ -5,7 +5,6 @@ Modules: `program` (the program and its commands), `calibration` (one more), `gr
 classification or counts), `predictions`, `scores` and `summary` (what commands write).
 """
 
-from sodgp.cli import calibration  # noqa: F401 (a command)
 from sodgp.cli.program import app, main
 
 __all__ = ["app", "main"]

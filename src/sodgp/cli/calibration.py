@@ -6,15 +6,14 @@ from typing import Annotated
 
 import typer
 
+from sodgp.cli.arguments import Json, ModelPath, Table, Targets, Threads
 from sodgp.cli.columns import Decimal, Encoding, Reading, Separator
-from sodgp.cli.program import Json, ModelPath, Table, Targets, Threads, app
 from sodgp.cli.summary import print_json
 from sodgp.cli.tables import known_targets
 from sodgp.errors import InputError
 from sodgp.system.progress import say
 
 
-@app.command(epilog="Example: [bold]sodgp calibrate model/ kept-apart.csv[/]")
 def calibrate(
     model: ModelPath,
     data: Table,
@@ -46,7 +45,7 @@ def calibrate(
     estimator = load_any(model)
     before = estimator.n_threads
     estimator.set_params(n_threads=threads or before)
-    X, y, _ = known_targets(estimator, data, target or [], Reading(separator, decimal, encoding))
+    X, y, *_ = known_targets(estimator, data, target or [], Reading(separator, decimal, encoding))
     values = observed(estimator, y)
     is_vector = estimator.fitted_.columns.y_is_vector and getattr(values, "ndim", 1) == 2
     estimator.calibrate(X, values[:, 0] if is_vector else values)

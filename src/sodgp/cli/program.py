@@ -24,6 +24,8 @@ from sodgp.cli.columns import (
     Weight,
     encoder_of,
 )
+from sodgp.cli.calibration import calibrate
+from sodgp.cli.columns import Decimal, Encoding, KeptInFit, KeptInFront, Kinds, Missing, Reading, Separator, encoder_of
 from sodgp.cli.config import FitConfig, read_config
 from sodgp.cli.distributed import Distributed, among_processes
 from sodgp.cli.group import DEBUG, Commands, ExitCode
@@ -272,6 +274,7 @@ def predict(
 
 app.command(epilog="Example: [bold]sodgp evaluate model/ held-out.csv --json[/]")(judge.evaluate)
 app.command(epilog="Example: [bold]sodgp report model/ held-out.csv --out report.html[/]")(judge.report)
+app.command(epilog="Example: [bold]sodgp calibrate model/ kept-apart.csv[/]")(calibrate)
 app.command(epilog="Example: [bold]sodgp compare data.csv --target y --cv 5 --jobs 2[/]")(judge.compare)
 
 

@@ -218,8 +218,7 @@ class FittedAttributes:
     @property
     def calibration_(self) -> Calibration | Temperature:
         """What `calibrate` has found, where it was called since the last fit."""
-        found: Calibration | Temperature | None = self.fitted_.calibration
-        return _there(found, "calibration_")
+        return cast("Calibration | Temperature", _there(self.fitted_.calibration, "calibration_"))
 
     @property
     def history_(self) -> History:

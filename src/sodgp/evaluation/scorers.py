@@ -63,8 +63,8 @@ def _each(score: str, model: Any, X: Any, y: Any) -> Any:
                 "neg_crps is of numbers and counts; classes have neg_nlpp, which is minus log loss."
             )
         # A label that was thought impossible costs a finite number, or no search could go on.
-        values = estimator.predict_distribution(rows).log_prob(np.asarray(y))  # type: ignore[attr-defined]
+        values = estimator.predict_distribution(rows).log_prob(np.asarray(y))
         return np.maximum(values, np.log(np.finfo(np.float64).tiny))
-    truth = observed(estimator, rows, y)  # type: ignore[arg-type]
-    dist = estimator.predict_distribution(rows)  # type: ignore[attr-defined]
+    truth = observed(estimator, rows, y)
+    dist = estimator.predict_distribution(rows)
     return getattr(dist, score)(truth.reshape(dist.mean.shape))

@@ -256,8 +256,7 @@ class GaussianMixture:
 
         Examples
         --------
-        >>> dist = GaussianMixture(torch.tensor([[0.0, 5.0], [2.0, 5.0]]), torch.ones(2, 2))
-        >>> dist.cdf([1.0, 5.0])
+        >>> GaussianMixture(torch.tensor([[0.0, 5.0], [2.0, 5.0]]), torch.ones(2, 2)).cdf([1.0, 5.0])
         array([0.5, 0.5])
         """
         return self._over_cells(mixtures.cdf, y)
@@ -346,8 +345,7 @@ class GaussianMixture:
 
         Examples
         --------
-        >>> dist = GaussianMixture(torch.tensor([[0.0, 5.0], [2.0, 5.0]]), torch.ones(2, 2))
-        >>> dist.sample(10, random_state=0).shape
+        >>> GaussianMixture(torch.zeros(1, 2), torch.ones(1, 2)).sample(10, random_state=0).shape
         (10, 2)
         """
         check_draws(n_samples)
