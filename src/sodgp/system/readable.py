@@ -28,7 +28,10 @@ def check_readable(data: Any, name: str) -> None:
     """
     _refuse_masks(data, name)
     if scipy.sparse.issparse(data):
-        raise InputTypeError(f"{name} is a sparse matrix; give {name}.toarray().")
+        raise InputTypeError(
+            f"{name} is a sparse matrix; give {name}.toarray(). In a pipeline: OneHotEncoder(sparse_output=False), or"
+            " ColumnTransformer(..., sparse_threshold=0)."
+        )
     if not isinstance(data, torch.Tensor):
         return
     if data.layout != torch.strided or data.is_nested:

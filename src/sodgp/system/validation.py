@@ -276,9 +276,6 @@ def _explained(**named: Any) -> Iterator[None]:
         message = str(error)
         if message.startswith("Complex data"):
             message = "Complex data not supported: give real and imaginary parts as separate columns."
-        elif message.startswith("Sparse"):
-            message += " Encoders give dense numbers with OneHotEncoder(sparse_output=False) and"
-            message += " ColumnTransformer(..., sparse_threshold=0)."
         elif "inhomogeneous" in message:
             message = f"{' or '.join(named)} has rows of different lengths, or no rectangular shape: {message}"
         elif "NaN" in message or "infinity" in message:
