@@ -12,6 +12,7 @@ import typer
 
 from sodgp.cli import judge
 from sodgp.cli.arguments import Dropped, Json, ModelPath, Table, TaskName, Threads, loaded
+from sodgp.cli.calibration import calibrate
 from sodgp.cli.columns import (
     Decimal,
     Encoding,
@@ -24,8 +25,6 @@ from sodgp.cli.columns import (
     Weight,
     encoder_of,
 )
-from sodgp.cli.calibration import calibrate
-from sodgp.cli.columns import Decimal, Encoding, KeptInFit, KeptInFront, Kinds, Missing, Reading, Separator, encoder_of
 from sodgp.cli.config import FitConfig, read_config
 from sodgp.cli.distributed import Distributed, among_processes
 from sodgp.cli.group import DEBUG, Commands, ExitCode

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
-from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, cast, overload
 
 import numpy as np
