@@ -181,7 +181,7 @@ class SamplerDivergedError(NumericalError):
 
 
 class ResourceError(SodgpError, MemoryError):
-    """More memory is needed than there is.
+    """More memory, or room on a disk, is needed than there is.
 
     Parameters
     ----------

@@ -235,6 +235,9 @@ def test_members_in_other_processes_read_the_same_file(files):
     options = {"n_members": 2}
     one = make(**options).fit(open_rows(files, "y"))
     two = make(**options, n_jobs=2).fit(open_rows(files, "y"))
+    asked = []
+    make(**options, max_iter=2).fit(open_rows(lambda: asked.append(1) or [FRAME], "y"))
+    assert len(asked) == 2
     assert (one.predict(FRAME[NAMES]) == two.predict(FRAME[NAMES])).all()
 
 
@@ -361,6 +364,8 @@ def test_what_a_source_cannot_have_is_refused():
             make(**options).fit(source, **arguments)
     with pytest.raises(ConfigurationError, match="likelihood='dirichlet' has known noise"):
         make(DeepGPClassifier, likelihood="dirichlet").fit(source)
+    with pytest.raises(ConfigurationError, match="nobody can say that of the array"):
+        make().fit(open_rows(X, Y, cache="folder"))
     with pytest.raises(InputError, match="has its own targets"):
         make().fit(source, Y)
     with pytest.raises(InputError, match="has 500 rows, fewer than subset_size=501"):

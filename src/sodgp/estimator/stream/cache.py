@@ -55,14 +55,14 @@ class Place:
         self.folder = folder
 
     def entry(
-        self, key: Mapping[str, Any] | None, build: Callable[[Path], dict[str, Any]], needed: int = 0
+        self, key: Mapping[str, Any], build: Callable[[Path], dict[str, Any]], needed: int = 0
     ) -> tuple[Path, dict[str, Any]]:
         """The entry for a key, and what `build` says about it, which writes its files to a scratch folder.
 
         Parameters
         ----------
-        key : mapping or None
-            JSON of all that the files depend on; None where that is not known, and they are always built.
+        key : mapping
+            JSON of all that the files depend on.
         build : function of a folder
             Returns the description, as JSON.
         needed : int
@@ -81,7 +81,7 @@ class Place:
             self.folder.mkdir(parents=True, exist_ok=True)
             self._remove_leftovers()
             with self._alone(entry.with_name(entry.name + _BUILDING)) as scratch:
-                about = None if key is None else _read(entry)
+                about = _read(entry)
                 if about is None:
                     self._check_room(needed)
                     about = build(scratch)

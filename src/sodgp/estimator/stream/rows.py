@@ -57,6 +57,11 @@ def streamed(
     """
     if y is not None:
         raise InputError("a source of rows has its own targets, and y was given too: leave y out.")
+    if source.cache is not None and source.state() is None:
+        raise ConfigurationError(
+            f"cache= keeps rows while their files do not change, and nobody can say that of {source.name}; leave it at"
+            " None."
+        )
     with place_of(source.cache) as place:
         found = survey(source, columns, previous, as_classes=as_classes)
         size = config.subset_size
@@ -157,11 +162,8 @@ class StreamedData:
 
     def _key(
         self, config: Configuration, likelihood: LikelihoodOptions, previous: Fitted | None, dtype: str, n_held: int
-    ) -> Mapping[str, Any] | None:
-        """All that the file of scaled rows depends on; None where the source cannot say what it depends on itself."""
-        state = self.source.state()
-        if state is None:
-            return None
+    ) -> Mapping[str, Any]:
+        """All that the file of scaled rows depends on; a source that cannot say it has the same rows for one fit."""
         columns, scaling = self.columns, None
         if previous is not None:
             scaled = (previous.x_scaler, previous.y_scaler)
@@ -170,7 +172,7 @@ class StreamedData:
             scaling = hashlib.sha256(json.dumps(numbers).encode()).hexdigest()
         return {
             "format": _FORMAT,
-            "source": state,
+            "source": self.source.state(),
             "targets": list(self.source.targets),
             "columns": None if columns.encoder is None else columns.encoder.state(),
             "classes": None if columns.classes is None else [str(label) for label in columns.classes],
