@@ -23,8 +23,8 @@ from sodgp.errors import (
 )
 from sodgp.estimator.describe import describe, noise_std
 from sodgp.estimator.many import fit_replicates
-from sodgp.report.content import cross_validated, held_out
-from sodgp.report.measures import shared_rows
+from sodgp.evaluation.rows import shared_rows
+from sodgp.report import cross_validated, held_out
 from sodgp.system.container import read_record, write_record
 
 RNG = np.random.default_rng(0)
