@@ -22,8 +22,7 @@ from sodgp.evaluation.pipelines import last_step
 from sodgp.evaluation.rows import check_rows
 from sodgp.predictive.counts import CountMixture
 from sodgp.predictive.density import tail_probability
-from sodgp.predictive.mixture import GaussianMixture
-from sodgp.predictive.student import StudentMixture
+from sodgp.predictive.metrics import Numeric
 from sodgp.system.validation import FloatArray, check_sample_weight, without_tensors
 
 if TYPE_CHECKING:
@@ -275,8 +274,7 @@ def evaluate(
 
         found = evaluate_classes(model, X, y, targets=targets)
         return replace(found, weight=weights_of(sample_weight, len(found)))
-    check_is_fitted(model)
-    single = _checked(model)
+    check_is_fitted(single := _checked(model))
     names = target_names(single) if targets is None else list(targets)
     truth = observed(model, X, y, by_name=targets is None)
     if len(names) != truth.shape[1]:
@@ -300,7 +298,7 @@ def weights_of(sample_weight: Any, n_rows: int) -> FloatArray | None:
 
 
 def evaluation_of(
-    dist: GaussianMixture | StudentMixture | CountMixture,
+    dist: Numeric,
     y: FloatArray,
     targets: Sequence[str],
     base_mean: FloatArray,
@@ -381,7 +379,7 @@ def _numbers(y: Any) -> FloatArray:
         raise InputError(f"y must hold numbers only: {error}.") from error
 
 
-def _predicted(dist: GaussianMixture | StudentMixture | CountMixture, y: FloatArray) -> list[FloatArray]:
+def _predicted(dist: Numeric, y: FloatArray) -> list[FloatArray]:
     at = y.reshape(dist.mean.shape)
     low, high = dist.interval(LEVEL)
     # A cdf is uniform for numbers alone.

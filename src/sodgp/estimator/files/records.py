@@ -43,12 +43,7 @@ from sodgp.estimator.files.record_fields import (
     whole,
 )
 from sodgp.estimator.files.table_columns import decode_columns, encode_columns, input_names
-from sodgp.estimator.files.target_fields import (
-    decode_calibration,
-    decode_transform,
-    encode_calibration,
-    encode_transform,
-)
+from sodgp.estimator.files.target_fields import decode_calibration, decode_transform, encoded_targets
 from sodgp.estimator.fitted import Columns, Fitted
 from sodgp.estimator.options.configuration import Configuration
 from sodgp.estimator.options.fields import LIKELIHOODS, OF_PREDICTION_ONLY
@@ -142,8 +137,7 @@ def to_record(estimator: DeepGPEstimator) -> Record:
         "feature_names": encode_names(columns.inputs),
         "target_names": encode_names(columns.targets),
         "classes": encode_classes(columns.classes, columns.class_rows),
-        "target_transform": encode_transform(fitted.transform),
-        "calibration": encode_calibration(fitted.calibration),
+        **encoded_targets(fitted),
         "restart_bounds": fitted.restart_bounds,
         "subset_size_reason": fitted.subset_size_reason,
         "n_layers_reason": fitted.n_layers_reason,
@@ -314,8 +308,7 @@ def from_record(cls: type[E], record: Record) -> E:
         if members[-1].diagnostics is not None and method.sampler is None:
             refuse("diagnostics", "those of a sampler, but nothing was sampled")
     calibration = decode_calibration(info.get("calibration"), n_targets, likelihood.targets)
-    together = tuple(members) if len(members) > 1 else ()
-    estimator.fitted_ = replace(members[0], calibration=calibration, members=together)
+    estimator.fitted_ = replace(members[0], calibration=calibration, members=tuple(members) if members[1:] else ())
     return estimator
 
 

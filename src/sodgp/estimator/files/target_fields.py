@@ -7,15 +7,24 @@ from typing import Any
 import numpy as np
 
 from sodgp.estimator.files.record_fields import check_whole, numbers_of, refuse
+from sodgp.estimator.fitted import Fitted
 from sodgp.predictive.calibration import LEVELS, Calibration, Temperature
 from sodgp.predictive.power import MAX_POWER, PowerTransform
 from sodgp.predictive.scores import MAX_SCORE
 from sodgp.system.validation import FloatArray
 
-__all__ = ["decode_calibration", "decode_transform", "encode_calibration", "encode_transform"]
+__all__ = ["decode_calibration", "decode_transform", "encode_transform", "encoded_targets"]
 
 # The median, and both ends of the intervals.
 _MOST_KNOTS = 2 * len(LEVELS) + 1
+
+
+def encoded_targets(fitted: Fitted) -> dict[str, Any]:
+    """What a file says about y and its predictions."""
+    return {
+        "target_transform": encode_transform(fitted.transform),
+        "calibration": encode_calibration(fitted.calibration),
+    }
 
 
 def encode_transform(transform: PowerTransform | None) -> dict[str, Any] | None:
