@@ -7,7 +7,7 @@ import pytest
 
 from sodgp import DeepGPClassifier, DeepGPRegressor, SoD
 from sodgp.errors import ConfigurationError, InputError, ModelFileError
-from sodgp.estimator.describe import describe
+from sodgp.estimator.describe import describe, target_facts
 from sodgp.estimator.files.records import from_record, to_record
 from sodgp.evaluation.scores import evaluate
 from sodgp.system.container import Record
@@ -133,3 +133,10 @@ def test_a_damaged_file_is_refused(change):
     entry = {**record.info["calibration"], **change} if isinstance(change, dict) else change
     with pytest.raises(ModelFileError, match="calibration"):
         from_record(DeepGPRegressor, Record({**record.info, "calibration": entry}, record.tensors))
+
+
+def test_what_was_done_to_the_targets_is_said_in_words():
+    model = DeepGPRegressor(target_transform="box_cox", **SMALL | {"max_iter": 2}).fit(X[TRAIN], np.exp(Y[TRAIN]))
+    assert target_facts(describe(model))[0][1].startswith("box_cox, power of y")
+    facts = dict(target_facts(describe(model.calibrate(X[APART], np.exp(Y[APART])))))
+    assert facts["calibration"].startswith("on 100 rows; 90 % intervals of y held")

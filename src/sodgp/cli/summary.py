@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 def print_summary(about: dict[str, Any]) -> None:
     """What `sodgp.estimator.describe.describe` says, in lines."""
+    from sodgp.estimator.describe import target_facts  # with PyTorch
+
     count = len(about["inputs"])
     shown = ", ".join(about["inputs"][:8]) + (" ..." if count > 8 else "")
     layers = f"{about['n_layers']} layer{'s' * (about['n_layers'] > 1)}"
@@ -36,16 +38,8 @@ def print_summary(about: dict[str, Any]) -> None:
         names = ", ".join(map(str, about["classes"][:8])) + (" ..." if len(about["classes"]) > 8 else "")
         line("classes", f"{len(about['classes'])} ({names})")
     line("rows", f"{about['rows']:,}, {about['subset_rows']} in the subset")
-    transform = about["target_transform"]
-    if transform is not None:
-        powers = ", ".join(f"{name} {power:.3g}" for name, power in transform["power"].items())
-        line("transform", "log" if transform["name"] == "log" else f"{transform['name']}, power of {powers}")
-    calibration = about["calibration"]
-    if calibration is not None:
-        shares = calibration.get("coverage_90_before", {})
-        said = ", ".join(f"90 % intervals of {name} held {100 * share:.0f} %" for name, share in shares.items())
-        said = f"{said} there before" if shares else f"probabilities to the power {calibration['power']:.3g}"
-        line("calibration", f"on {calibration['rows']:,} rows; {said}")
+    for name, text in target_facts(about):
+        line(name, text)
     line("objective", about["objective"])
     has_members = about["members"] > 1
     line("parameters", f"{about['parameters']:,}" + (f" of {about['members']} members" if has_members else ""))

@@ -196,6 +196,20 @@ def _calibration(model: DeepGPEstimator) -> dict[str, Any] | None:
     return {"rows": found.n_rows, "coverage_90_before": before}
 
 
+def target_facts(about: dict[str, Any]) -> list[tuple[str, str]]:
+    """What `describe` says of the targets beyond their likelihood, for people: the transform, and the calibration."""
+    facts, transform, calibration = [], about["target_transform"], about["calibration"]
+    if transform is not None:
+        powers = ", ".join(f"{name} {power:.3g}" for name, power in transform["power"].items())
+        facts.append(("transform", "log" if transform["name"] == "log" else f"{transform['name']}, power of {powers}"))
+    if calibration is not None:
+        shares = calibration.get("coverage_90_before", {})
+        said = ", ".join(f"90 % intervals of {name} held {100 * share:.0f} %" for name, share in shares.items())
+        said = f"{said} there before" if shares else f"probabilities to the power {calibration['power']:.3g}"
+        facts.append(("calibration", f"on {calibration['rows']:,} rows; {said}"))
+    return facts
+
+
 def _safeguards(model: DeepGPEstimator) -> str:
     """Which numerical safeguards acted; where float32 needed them, that float64 may not."""
     said = model.history_.safeguards()

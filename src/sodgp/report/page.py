@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
+from sodgp.estimator.describe import target_facts
 from sodgp.estimator.options.fields import OBJECTS
 from sodgp.evaluation.format import counted, interval, number
 from sodgp.report.figures import of_model
@@ -164,7 +165,7 @@ def _model(report: Report) -> Table:
 
 def _likelihood(about: dict[str, Any]) -> list[tuple[str, str]]:
     """What the kind of target has, of noise, outliers and classes."""
-    facts = [("likelihood", about["likelihood"])]
+    facts = [("likelihood", about["likelihood"]), *target_facts(about)]
     if about["classes"] is not None:
         names = ", ".join(short(str(label), 20) for label in about["classes"][:12])
         facts.append(("classes", f"{len(about['classes'])}: {names}" + (", ..." if len(about["classes"]) > 12 else "")))
