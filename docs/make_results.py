@@ -17,6 +17,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from benchmarks.classification.cells import stored
+from benchmarks.classification.report import calibrations, losses, verdicts
 from benchmarks.paper.cells import Cell, read_cells, row_label
 from benchmarks.paper.table import Entry, Number, build, paper_numbers, row_order, summarise
 
@@ -25,7 +27,7 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 RESULTS = ROOT / "benchmarks" / "results"
 IMAGES = ROOT / "docs" / "images"
-PAGES = (ROOT / "docs" / "results.md", ROOT / "docs" / "accuracy.md", ROOT / "README.md")
+PAGES = tuple(ROOT / name for name in ("docs/results.md", "docs/accuracy.md", "docs/classification.md", "README.md"))
 ACCURACY_SETS = ("boston", "energy", "concrete", "winered", "protein", "naval")
 # The README's table: the last set's other scores are shown, too. Files of runs against the clock, and of the benchmark.
 HEADLINE_SETS = ("boston", "energy", "winered", "concrete")
@@ -338,6 +340,28 @@ def _few(splits: int) -> str:
     return f" ({splits} splits)" if splits < N_SPLITS else ""
 
 
+def classes() -> str:
+    """Log losses of `benchmarks.classification` on the test rows."""
+    return _of_classes(losses)
+
+
+def classes_judged() -> str:
+    """Ours against the best Gaussian process of others."""
+    return _of_classes(verdicts)
+
+
+def classes_calibration() -> str:
+    """Calibration errors, test rows of all splits pooled."""
+    return _of_classes(calibrations)
+
+
+def _of_classes(build: Callable[[Sequence[Mapping[str, Any]]], str]) -> str:
+    records = stored("test", RESULTS / "classification")
+    return (
+        build(records) if records else "No test row was scored yet: `python -m benchmarks.classification --stage test`."
+    )
+
+
 TABLES = {
     "headline": headline,
     "nlpp": nlpp,
@@ -351,6 +375,9 @@ TABLES = {
     "spreads": spreads,
     "efforts": efforts,
     "effort_errors": effort_errors,
+    "classes": classes,
+    "classes_judged": classes_judged,
+    "classes_calibration": classes_calibration,
 }
 
 

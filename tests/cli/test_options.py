@@ -87,10 +87,14 @@ def test_defaults_that_the_library_decides_are_documented_right():
     all_labels, rows = SoD(objective="collapsed"), f"for sod with up to {ALL_LABELS_ROWS:,} rows"
     most, few, small = (all_labels.usual_steps(effort.max_iter, n_rows) for n_rows in (1, ALL_LABELS_ROWS, 160))
     assert small == few
-    told_steps = f"{few} {rows} (up to {most} below 160), else {effort.max_iter}, or by --effort"
+    natural = SoD(natural_gradients=True)
+    for_labels = natural.usual_steps(effort.max_iter, 1)
+    told_steps = f"{few} {rows} (up to {most} below 160), {for_labels} for other labels, else {effort.max_iter}"
+    told_steps += ", or by --effort"
     assert told["max_iter"] == told_steps
     one, more, else_ = all_labels.usual_rate(1), all_labels.usual_rate(2), SoD(objective="bound").usual_rate(2)
-    assert told["learning_rate"] == f"{more} {rows} (one layer {one}), else {else_}"
+    assert told["learning_rate"] == f"{more} {rows} (one layer {one}), classes or counts, else {else_}"
+    assert natural.usual_rate(1) == natural.usual_rate(2) == more
     assert told["subset_size"] == f"{effort.subset_size}, or by --effort"
     assert all_labels.usual_batch(effort.subset_size, ALL_LABELS_ROWS, effort.batch_rows) == ALL_LABELS_ROWS
     assert told["batch_size"] == f"all {rows}, else {effort.subset_size + effort.batch_rows}, or by --effort and rows"
@@ -99,6 +103,7 @@ def test_defaults_that_the_library_decides_are_documented_right():
     single, double = (float(text) for text in re.findall(r"1e-\d", told["jitter"])[::-1])
     assert (single, double) == tuple(Jitter.default(dtype).amount for dtype in (torch.float32, torch.float64))
     words = {True: {"tied", "trained"}, False: {"off"}, None: {f"on; for other noise with {MANY_ROWS} rows"}}
+    words[None].add("on for classes, counts and student_t")
     for name, option in OPTIONS.items():
         if option.kind is FLAG:
             assert option.default in words[default(name)]
@@ -112,7 +117,8 @@ def test_defaults_that_the_library_decides_are_documented_right():
         (MANY_ROWS - 1, 2, "gaussian", "collapsed", True),
         (ALL_LABELS_ROWS, 1, "gaussian", "collapsed", False),
         (ALL_LABELS_ROWS + 1, 1, "gaussian", "bound", False),
-        (MANY_ROWS, 2, "poisson", "predictive", True),
+        (MANY_ROWS, 2, "poisson", "bound", True),
+        (MANY_ROWS, 2, "heavy_tailed", "predictive", True),
         (MANY_ROWS - 1, 2, "poisson", "bound", False),
     ],
 )
@@ -120,7 +126,7 @@ def test_what_the_rows_decide_is_what_the_help_says(n_rows, n_layers, likelihood
     told = OPTIONS["objective"].default
     assert told == (
         f"for sod leave_one_out, above {ALL_LABELS_ROWS:,} rows predictive; with one layer or below {MANY_ROWS} rows"
-        " collapsed and bound; other noise predictive or bound"
+        " collapsed and bound; other noise predictive or bound; classes and counts bound"
     )
     options = LIBRARY_LIKELIHOODS[likelihood]()
     method = SoD().settled(n_rows=n_rows, n_layers=n_layers, kernel="rbf", likelihood=options)

@@ -7,7 +7,7 @@ from problems import SIZE, case, randn
 from sodgp.errors import ConfigurationError
 from sodgp.inference.contract import TrainingSet
 from sodgp.inference.sod import ALL_LABELS_ROWS, MANY_ROWS, SoD
-from sodgp.likelihoods import Gaussian, HeavyTailed, Heteroscedastic
+from sodgp.likelihoods import Bernoulli, Gaussian, HeavyTailed, Heteroscedastic, Poisson, Softmax, StudentT
 from sodgp.model.architecture import Architecture, Initialization
 
 
@@ -41,6 +41,31 @@ def settled(method=None, *, rows=MANY_ROWS, n_layers=2, kernel="rbf", likelihood
 def test_many_rows_are_trained_for_prediction_with_separate_kernels(options, method, separate, objective):
     found = settled(method, **options)
     assert (found.separate_kernels, found.objective) == (separate, objective)
+
+
+@pytest.mark.parametrize(
+    ("likelihood", "method", "natural", "objective"),
+    [
+        (Bernoulli(), SoD(), True, "bound"),
+        (Poisson(), SoD(objective="predictive"), True, "predictive"),
+        (StudentT(), SoD(natural_gradients=False), False, "predictive"),
+        (Softmax(), SoD(parameterization="paper"), None, "predictive"),
+        (Gaussian(), SoD(), None, "leave_one_out"),
+    ],
+)
+def test_labels_that_are_not_gaussian_have_natural_gradients_and_few_steps(likelihood, method, natural, objective):
+    found = settled(method, likelihood=likelihood)
+    assert (found.natural_gradients, found.objective) == (natural, objective)
+    assert settled(found, likelihood=likelihood) == found
+    if natural:
+        assert (found.usual_steps(1400, 1000), found.usual_layers(1000), found.usual_rate(2)) == (200, 2, 0.1)
+
+
+def test_natural_gradients_need_sites_and_the_whitened_family():
+    with pytest.raises(ConfigurationError, match="labels that are not Gaussian"):
+        settled(SoD(natural_gradients=True))
+    with pytest.raises(ConfigurationError, match="parameterization"):
+        SoD(natural_gradients=True, parameterization="paper")
 
 
 @pytest.mark.parametrize("separate", [True, False])

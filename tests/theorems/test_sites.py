@@ -45,7 +45,7 @@ def labelled(batch, options, n_outputs):
     return batch._replace(y_s=of(batch.y_s), y_b=of(batch.y_b))
 
 
-def model_of(options, n_outputs, hidden, *, size, family="whitened", kernel=rbf, d_in=2):
+def model_of(options, n_outputs, hidden, *, size, family="whitened", kernel=rbf, d_in=2, moves_q=False):
     """A model of `helpers.build` with another likelihood, whose last layer has sites."""
     model = build(hidden, d_in, size=size, family=family, n_outputs=n_outputs, kernel=kernel)
     width = [d_in, *hidden][-1]
@@ -59,6 +59,7 @@ def model_of(options, n_outputs, hidden, *, size, family="whitened", kernel=rbf,
         has_sites=True,
         jitter=NUGGET,
         index=len(hidden) + 1,
+        moves_q=moves_q,
     )
     likelihood = options.build(Sizes(subset=size, input_dim=d_in, n_outputs=n_outputs, noise_variance=0.3))
     return DeepGP([*model.hidden, last], likelihood)
@@ -302,6 +303,51 @@ def test_a_fixed_point_does_not_move_and_is_a_maximum(name):
             last.lambda_2.copy_((before.lambda_2 * (1.0 + 0.1 * randn(seed + 50, *before.lambda_2.shape))).abs())
         # Where the curvature was clipped the fixed point is not the optimum of the bound.
         assert is_clipped or bound(SoD().terms(model, batch, fresh(0))).item() < best
+
+
+@pytest.mark.parametrize("name", ["logit", "poisson", "negative_binomial"])
+def test_natural_steps_of_q_end_where_the_gradient_vanishes(name):
+    """The last q takes in the labels of the rest, and no Gaussian q has a higher bound."""
+    options, width = LIKELIHOODS[name]
+    batch = labelled(data(81, 5, 6, n_outputs=width), options, width)._replace(scale=1.5)
+    model = model_of(options, width, [], size=5, moves_q=True)
+    for seed in range(150):
+        step(model, batch, seed, pace=1.0)
+    last = model.last
+    assert not [name for name, _ in last.named_parameters() if name.startswith("q_")]
+    for buffer in (last.q_mean, last.q_factor):
+        buffer.requires_grad_()
+    bound(SoD().terms(model, batch, fresh(0))).backward()
+    assert last.q_mean.grad.abs().max() < 1e-6
+    assert last.q_factor.grad.tril().abs().max() < 1e-6
+
+
+def test_rows_of_weight_two_move_q_as_rows_that_are_there_twice():
+    options = Poisson()
+    batch = labelled(data(91, 4, 3, n_outputs=1), options, 1)
+    twice = batch._replace(X_b=torch.cat([batch.X_b] * 2, -2), y_b=torch.cat([batch.y_b] * 2, -2))
+    weighted = batch._replace(weight_b=torch.full_like(batch.y_b, 2.0))
+    model = model_of(options, 1, [], size=4, moves_q=True)
+    with torch.no_grad():
+        moved = [
+            [value for _, value in sod_sites.moves(model, b, fresh(0), 1.0, "ancestral")] for b in (weighted, twice)
+        ]
+    assert len(moved[0]) == 4
+    for ours, theirs in zip(*moved, strict=True):
+        torch.testing.assert_close(ours, theirs)
+
+
+def test_without_a_rest_q_moves_to_the_prior():
+    options = Bernoulli()
+    batch = labelled(data(95, 4, 1, n_outputs=1), options, 1)
+    batch = batch._replace(X_b=batch.X_b[..., :0, :], y_b=batch.y_b[..., :0, :], scale=0.0)
+    model = model_of(options, 1, [], size=4, moves_q=True)
+    with torch.no_grad():
+        model.last.q_mean.add_(1.0)
+    for seed in range(80):
+        step(model, batch, seed, pace=1.0)
+    torch.testing.assert_close(model.last.q_mean, torch.zeros(4, 1).double(), atol=1e-8, rtol=0.0)
+    torch.testing.assert_close(model.last.q_factor[0], torch.eye(4).double(), atol=1e-8, rtol=0.0)
 
 
 def test_the_posterior_of_one_site_is_the_gaussian_that_a_product_of_densities_gives():

@@ -173,6 +173,13 @@ OPTIONS: Final[dict[str, Option]] = {
         panel=_SWITCHES,
         place=_METHOD,
     ),
+    "natural_gradients": Option(
+        FLAG,
+        "Natural-gradient steps for the last layer's q (sod)",
+        "on for classes, counts and student_t",
+        panel=_SWITCHES,
+        place=_METHOD,
+    ),
     "learn_inducing_inputs": Option(
         FLAG, "Train inducing inputs (dsvi, sghmc)", "trained", panel=_SWITCHES, place=_METHOD
     ),
@@ -202,7 +209,7 @@ OPTIONS: Final[dict[str, Option]] = {
     "max_iter": Option(
         INTEGER,
         "Steps of training",
-        "155 for sod with up to 2,000 rows (up to 620 below 160), else 1400, or by --effort",
+        "155 for sod with up to 2,000 rows (up to 620 below 160), 200 for other labels, else 1400, or by --effort",
         panel=_TRAINING,
     ),
     "batch_size": Option(
@@ -212,7 +219,10 @@ OPTIONS: Final[dict[str, Option]] = {
         panel=_TRAINING,
     ),
     "learning_rate": Option(
-        NUMBER, "Of Adam", "0.1 for sod with up to 2,000 rows (one layer 0.2), else 0.03", panel=_TRAINING
+        NUMBER,
+        "Of Adam",
+        "0.1 for sod with up to 2,000 rows (one layer 0.2), classes or counts, else 0.03",
+        panel=_TRAINING,
     ),
     "schedule": Option(
         TEXT,
@@ -227,7 +237,7 @@ OPTIONS: Final[dict[str, Option]] = {
         "What training maximises: the bound, or the predictive density of the rest (sod, dsvi); with the labels of all"
         " rows in q_hat, collapsed or leave_one_out (sod)",
         "for sod leave_one_out, above 2,000 rows predictive; with one layer or below 500 rows collapsed and bound;"
-        " other noise predictive or bound",
+        " other noise predictive or bound; classes and counts bound",
         choices=("bound", "predictive", "collapsed", "leave_one_out"),
         panel=_TRAINING,
         place=_METHOD,

@@ -93,7 +93,10 @@ class SoD(parameters.Parameters, Inference):
 
         None is ``"leave_one_out"`` up to 2,000 training rows and ``"predictive"`` above; with one layer, or below 500
         rows, ``"collapsed"`` and ``"bound"`` in their places. Other likelihoods, couplings and families have the
-        bound or the predictive density.
+        bound or the predictive density; with `natural_gradients` it is the bound.
+    natural_gradients : bool or None
+        Whether q of the last layer follows natural-gradient steps, as the sites of labels that are not Gaussian do, and
+        not Adam's: a fit takes a seventh of the steps. None is True where there are sites, in the whitened family.
     member_spread : float or None
         With several members: the factor by which each member's distribution is shrunk towards its mean in the mixture.
         1 is the plain mixture, which is too wide: their common mean has a smaller error than each of them. None is
@@ -116,6 +119,7 @@ class SoD(parameters.Parameters, Inference):
     tie_label_noise: bool = True
     separate_kernels: bool | None = None
     objective: str | None = None
+    natural_gradients: bool | None = None
     member_spread: float | None = None
 
     name: ClassVar[str] = "sod"
@@ -132,6 +136,8 @@ class SoD(parameters.Parameters, Inference):
             check_flag("separate_kernels", self.separate_kernels)
         if self.objective is not None:
             check_choice("objective", self.objective, OBJECTIVES)
+        if self.natural_gradients is not None and check_flag("natural_gradients", self.natural_gradients):
+            self._check_goes_with("natural_gradients=True", parameterization="whitened")
         spread = self.member_spread
         if spread is not None and not 0.1 <= check_positive("member_spread", spread) <= 10.0:
             raise ConfigurationError(f"member_spread={spread!r} must be from 0.1 to 10; 1 leaves members as they are.")
@@ -170,7 +176,7 @@ class SoD(parameters.Parameters, Inference):
         likelihood: LikelihoodOptions,
         previous: DeepGP | None = None,
     ) -> SoD:
-        """The method with `separate_kernels` and `objective` decided by the number of rows."""
+        """The method with everything decided that depends on the number of rows and the likelihood."""
         if not self.supports(likelihood):
             self._check_goes_with(f"likelihood={likelihood.name!r}", tie_label_noise=True)
         if self.separate_kernels and n_layers == 1:
@@ -178,19 +184,20 @@ class SoD(parameters.Parameters, Inference):
         is_deep = n_layers != 1
         many = n_rows >= MANY_ROWS and is_deep
         separate, objective = self.separate_kernels, self.objective
+        natural = sod_sites.moves_q(self.natural_gradients, self.parameterization, likelihood, previous)
         if objective in sod_labels.OBJECTIVES:
             self._check_all_labels(likelihood)
         if objective is None and self._can_use_all_labels(n_rows, likelihood, previous):
             objective = "leave_one_out" if many else "collapsed"
         elif objective is None:
-            objective = "predictive" if many else "bound"
+            objective = "predictive" if many and not natural else "bound"
         if separate is None:
             allowed = is_deep and self.parameterization == "whitened"
             enough = many or objective in sod_labels.OBJECTIVES
             # A kernel given as code may not work as a batch; a fit that continues another has that one's kernels.
             wanted = enough and isinstance(kernel, str) if previous is None else previous.has_separate_kernels
             separate = allowed and wanted
-        return replace(self, separate_kernels=separate, objective=objective)
+        return replace(self, separate_kernels=separate, objective=objective, natural_gradients=natural)
 
     def _check_all_labels(self, likelihood: LikelihoodOptions) -> None:
         """Raise ConfigurationError for what the objectives with all labels in q_hat cannot be combined with."""
@@ -223,24 +230,20 @@ class SoD(parameters.Parameters, Inference):
     def usual_steps(self, wanted: int, n_rows: int) -> int:
         """A ninth where all labels are in q_hat: such a step sees all rows, and has no last q to train.
 
-        In small tables, whose steps cost little, up to four times as many.
-
-        Examples
-        --------
-        >>> [SoD(objective="collapsed").usual_steps(1400, rows) for rows in (40, 100, 160, 1000)]
-        [620, 248, 155, 155]
+        In small tables, whose steps cost little, up to four times as many. A seventh with natural gradients.
         """
         if not self.conditions_on_all:
-            return wanted
+            return max(1, wanted // 7) if self.natural_gradients else wanted
         return max(1, int(wanted // 9 * min(4.0, max(1.0, _SMALL / n_rows))))
 
     def usual_layers(self, n_rows: int) -> int:
-        """Two where all labels are in q_hat of more than a small table: a third was not worth its time."""
-        return 2 if self.conditions_on_all and n_rows >= _SMALL else 3
+        """Two where steps are few: a third was not worth its time, but in small tables of numbers."""
+        return 2 if self.natural_gradients or (self.conditions_on_all and n_rows >= _SMALL) else 3
 
     def usual_rate(self, n_layers: int) -> float:
-        """Larger where all labels are in q_hat, and no q has to follow the kernels: of the last layer, or of any."""
-        return (0.2 if n_layers == 1 else 0.1) if self.conditions_on_all else 0.03
+        """Larger where no q has to follow the kernels by gradients: of the last layer, or of any."""
+        all_labels = 0.2 if n_layers == 1 else 0.1
+        return all_labels if self.conditions_on_all else 0.1 if self.natural_gradients else 0.03
 
     def depth_margin(self, steps: int) -> float | None:
         """Where all labels are in q_hat: hidden layers must pay for their KLs, once they had the time to do so."""
@@ -281,9 +284,8 @@ class SoD(parameters.Parameters, Inference):
     def build(self, architecture: Architecture, data: TrainingSet | None, generator: torch.Generator) -> DeepGP:
         """A model with its initial parameters."""
         start, last = architecture.initialization, len(architecture.widths) - 1
-        # With all labels in q_hat the last q is the prior, and the kernels are trained on a log scale.
-        all_labels = self.conditions_on_all
-        last_factor = 1.0 if all_labels else start.last_factor
+        all_labels, moves_q = self.conditions_on_all, bool(self.natural_gradients)
+        last_factor = 1.0 if all_labels or moves_q else start.last_factor
         layers = []
         for index, width in enumerate(architecture.widths):
             noise: float | None = None if self.tie_label_noise else start.label_noise_variance
@@ -291,7 +293,7 @@ class SoD(parameters.Parameters, Inference):
             has_sites = index == last and not architecture.likelihood.is_conjugate
             per_output = bool(self.separate_kernels) and index == 0 and last > 0
             layer = (SeparateLayer if per_output else SubsetLayer)(
-                architecture.kernel_of(index, per_output=per_output, log_scale=all_labels),
+                architecture.kernel_of(index, per_output=per_output, log_scale=all_labels or moves_q),
                 architecture.mean_of(index),
                 size=architecture.size,
                 width=width,
@@ -303,6 +305,7 @@ class SoD(parameters.Parameters, Inference):
                 index=index + 1,
                 replicates=architecture.replicates,
                 trains_q=index < last or not all_labels,
+                moves_q=index == last and moves_q,
             )
             layers.append(layer)
         if start.means == "uniform":
@@ -343,7 +346,7 @@ class SoD(parameters.Parameters, Inference):
         return ("rest",)
 
     def moves(self, model: DeepGP, batch: Batch, draws: Draws, pace: Tensor | float) -> Moves:
-        """A natural-gradient step of the sites of labels that are not Gaussian; see `sodgp.inference.sod_sites`."""
+        """A natural-gradient step for labels that are not Gaussian; see `sodgp.inference.sod_sites`."""
         return sod_sites.moves(model, batch, draws, pace, self.coupling)
 
     def predictor(
@@ -359,7 +362,6 @@ class SoD(parameters.Parameters, Inference):
         if self.conditions_on_all:
             return kept_or_drawn(model, X_s, p_s.sites(y_s), draws, weight_s)
         sites = p_s.weighted(weight_s).sites(y_s)
-        # A single row has the same distribution in "joint" and "ancestral" coupling.
         return kept_or_drawn(model, X_s, sites, draws) if self.prepares_once else MarginalPredictor(model, X_s, sites)
 
     def carried(

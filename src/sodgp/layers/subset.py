@@ -71,6 +71,8 @@ class SubsetLayer(gpytorch.Module):
         Leading axes of independent models that train at the same time.
     trains_q : bool
         False fixes q at these values: with a factor scale of 1, at the prior.
+    moves_q : bool
+        Whether q follows natural-gradient steps and no gradient: its values are buffers then.
 
     Examples
     --------
@@ -106,20 +108,21 @@ class SubsetLayer(gpytorch.Module):
         index: int = 1,
         replicates: torch.Size = torch.Size(),
         trains_q: bool = True,
+        moves_q: bool = False,
     ) -> None:
         super().__init__()
         self.kernel = kernel
         self.mean = mean
         self.parameterization = parameterization
         self.family = FAMILIES[parameterization]
-        self.trains_q = trains_q
+        self.trains_q, self.moves_q = trains_q, moves_q
         self.index = index
         dtype = mean.weight.dtype
         self.jitter = Jitter.default(dtype) if jitter is None else jitter
         mean_of_q = torch.zeros(*replicates, size, width, dtype=dtype)
         factor = factor_scale * torch.eye(size, dtype=dtype).expand(*replicates, width, size, size)
         for name, start in {"q_mean": mean_of_q, "q_factor": factor.clone()}.items():
-            if trains_q:
+            if trains_q and not moves_q:
                 self.register_parameter(name, nn.Parameter(start))
             else:
                 self.register_buffer(name, start)
