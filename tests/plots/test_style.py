@@ -9,7 +9,7 @@ from matplotlib.colors import to_hex
 from plot_data import x
 
 from sodgp import plots
-from sodgp.plots.style import CYCLE, MANY, crosses, dots, plain, tidy, with_unit
+from sodgp.plots.style import CYCLE, MANY, crosses, dots, plain, tidy, told_apart, with_unit
 
 
 def test_the_current_axes_are_the_default(model):
@@ -40,3 +40,11 @@ def test_axes_are_tidied_and_labels_are_plain(ax):
     assert with_unit("a\nb", "$") == r"a b (\$)"
     assert plain("x" * 26) == "x" * 26
     assert len({to_hex(colour) for colour in CYCLE}) == len(CYCLE)
+
+
+def test_names_with_one_beginning_are_told_apart():
+    names = [f"a_long_measurement_of_sensor_{i:02d}_in_kilopascal" for i in (1, 12)]
+    assert told_apart(names, 20) == ["…01…", "…12…"]
+    assert told_apart(["same_long_name", "same_long_name"], 8) == ["same_lo…", "same_lo…"]
+    assert told_apart(["abcdefgh_1", "abcdefgh_1_2"], 8) == ["…1", "…1_2"]
+    assert told_apart([]) == []

@@ -13,7 +13,7 @@ from sodgp.errors import InputError
 from sodgp.estimator.columns import EncodedRows, rows_of
 from sodgp.estimator.describe import feature_names, input_groups, input_names, n_inputs, numbers_first
 from sodgp.layers.inducing import InducingLayer
-from sodgp.plots.style import ALARM, GREY, POINT, axes_or_current, dots, plain, tidy
+from sodgp.plots.style import ALARM, GREY, POINT, axes_or_current, dots, plain, tidy, told_apart
 from sodgp.system.validation import FloatArray
 
 if TYPE_CHECKING:
@@ -101,7 +101,7 @@ def plot_relevance(model: DeepGPRegressor, layer: int = 1, *, most: int = 15, ax
     order = np.argsort(-values)[:most]
     places = np.arange(len(order))
     ax.barh(places, values[order], color=POINT, height=0.68)
-    ax.set_yticks(places, [plain(names[i], 24) for i in order])
+    ax.set_yticks(places, [plain(name, 26) for name in told_apart([names[i] for i in order], 24)])
     ax.set_ylim(len(order) - 0.4, -0.6)
     left = len(values) - len(order)
     ax.set_xlabel("1 / lengthscale" + (f" ({left} shorter bars left out)" if left else ""))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final, Literal, TypedDict
 
 if TYPE_CHECKING:
@@ -94,3 +95,31 @@ def plain(text: str, limit: int = 26) -> str:
     """
     shown = text if len(text) <= limit else f"{text[: limit - 1]}…"
     return "".join(c if c.isprintable() else " " for c in shown).replace("$", r"\$")
+
+
+def told_apart(names: Sequence[str], limit: int = 26) -> list[str]:
+    """Names that are cut where they are long, without what all of them share where the rest would be the same.
+
+    Examples
+    --------
+    >>> told_apart(["length", "width"]), told_apart(["pressure_of_sensor_01", "pressure_of_sensor_02"], 12)
+    (['length', 'width'], ['…01', '…02'])
+    """
+    names = list(names)
+    cut = [name if len(name) <= limit else f"{name[: limit - 1]}…" for name in names]
+    if len(set(cut)) == len(set(names)):
+        return cut
+    # Up to the last sign that parts words, so that "…01" and not "…1" is left.
+    shared = _same_start(names)
+    start = max((shared.rfind(sign) + 1 for sign in " _.-"), default=0)
+    back = _same_start([name[start:][::-1] for name in names])
+    end = len(back) if min(len(name) - start - len(back) for name in names) > 0 else 0
+    kept = [name[start : len(name) - end] for name in names]
+    marks = ("…" if start else "", "…" if end else "")
+    return [f"{marks[0]}{name}{marks[1]}" if len(name) <= limit else f"{marks[0]}{name[: limit - 1]}…" for name in kept]
+
+
+def _same_start(names: Sequence[str]) -> str:
+    """What all names begin with."""
+    first, last = min(names), max(names)
+    return first[: next((i for i, (a, b) in enumerate(zip(first, last, strict=False)) if a != b), len(first))]

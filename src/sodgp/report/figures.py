@@ -17,7 +17,7 @@ from sodgp import plots
 from sodgp.errors import InputError
 from sodgp.estimator.columns import EncodedRows
 from sodgp.estimator.describe import input_groups, n_inputs, numbers_first
-from sodgp.plots.style import GREY, MANY, POINT, plain, tidy
+from sodgp.plots.style import GREY, MANY, POINT, plain, tidy, told_apart
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist
@@ -137,7 +137,8 @@ def _importance(report: Report, target: int, *, ax: Axes) -> Axes:
     ax.barh(places, values[order], color=POINT, height=0.68, zorder=2)
     ax.errorbar(values[order], places, xerr=spread[order], fmt="none", ecolor=GREY, elinewidth=1.2, zorder=3)
     ax.axvline(0, color=GREY, linewidth=0.8)
-    ax.set_yticks(places, [plain(report.about["inputs"][i], 22) for i in order])
+    names = told_apart([report.about["inputs"][i] for i in order], 22)
+    ax.set_yticks(places, [plain(name) for name in names])
     ax.set_ylim(len(order) - 0.4, -0.6)
     ax.tick_params(axis="y", length=0)
     ax.set_xlabel(f"rise of the {report.kind.loss}")
@@ -159,6 +160,7 @@ def picture(name: str, caption: str, draw: Callable[..., Axes]) -> Picture:
     """What `draw` draws into its Axes, with a legend below."""
     import matplotlib
     from matplotlib.figure import Figure
+    from matplotlib.ticker import MaxNLocator
 
     with matplotlib.rc_context(_RC), warnings.catch_warnings():
         # Characters that the font lacks become boxes in the picture; the tables show them.
@@ -166,6 +168,9 @@ def picture(name: str, caption: str, draw: Callable[..., Axes]) -> Picture:
         figure = Figure(figsize=(_WIDTH, _HEIGHT), layout="constrained")
         ax = figure.subplots()
         draw(ax=ax)
+        if isinstance(ax.xaxis.get_major_locator(), MaxNLocator):
+            # Long numbers would run into each other.
+            ax.locator_params(axis="x", nbins=6)
         if (entries := ax.get_legend_handles_labels())[0]:
             for handle in figure.legend(*entries, loc="outside lower center", ncols=2, frameon=False).legend_handles:
                 _enlarge(handle)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from sodgp.plots.style import told_apart
 from sodgp.tables.frames import NUMBER
 
 if TYPE_CHECKING:
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from sodgp.report.measures import Column
 
 NAMES, TEXT, REMARK = "text names", "text", "text remark"
-MOST_INPUTS = 5
+MOST_INPUTS = 4
 
 
 @dataclass(frozen=True)
@@ -36,7 +37,7 @@ def worst_rows(report: Report, target: int, header: Sequence[str], cells: Sequen
     for row, own in zip(worst, cells, strict=True):
         where = "extrapolated" if report.outside[row] else ""
         rows.append([f"{report.rows[row] + 1:,}", *own, where, *(_cell(report, row, i) for i in order)])
-    names = ["row", *header, "", *(short(inputs[i]) for i in order)]
+    names = ["row", *header, "", *told_apart([inputs[i] for i in order], 24)]
     return Table(names, rows, left_out=len(inputs) - len(order))
 
 
