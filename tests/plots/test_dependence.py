@@ -30,20 +30,20 @@ def model():
 
 
 def test_levels_numbers_and_dates_have_the_values_of_the_rows(model):
-    city = plots.dependence(model, TABLE, "city")
+    city = plots.partial_dependence(model, TABLE, "city")
     assert set(city.levels) == {"Rome", "Oslo", "Bern"}
     assert city.levels[int(city.mean[:, 0].argmax())] == "Rome"
-    size = plots.dependence(model, TABLE, "size")
+    size = plots.partial_dependence(model, TABLE, "size")
     assert size.levels == ()
     assert np.polyfit(size.values, size.mean[:, 0], 1)[0] == pytest.approx(1.0, abs=0.4)
     assert (size.low <= size.mean).all()
     assert (size.mean <= size.high).all()
-    assert len(plots.dependence(model, TABLE, "when").values) == 20
-    assert set(plots.dependence(model, TABLE, "new").levels) == {"no", "yes"}
+    assert len(plots.partial_dependence(model, TABLE, "when").values) == 20
+    assert set(plots.partial_dependence(model, TABLE, "new").levels) == {"no", "yes"}
 
 
 def test_it_is_the_average_of_predictions(model):
-    found = plots.dependence(model, TABLE[:5], "city")
+    found = plots.partial_dependence(model, TABLE[:5], "city")
     for place, level in enumerate(found.levels):
         mean = model.predict_distribution(TABLE[:5].assign(city=level), latent=True).mean.mean()
         assert found.mean[place, 0] == pytest.approx(mean)
@@ -51,7 +51,7 @@ def test_it_is_the_average_of_predictions(model):
 
 def test_counts_and_classes(ax):
     counts = DeepGPRegressor(likelihood="poisson", max_iter=5, **QUICK).fit(TABLE, RNG.poisson(3, N))
-    assert (plots.dependence(counts, TABLE, 1).low > 0).all()
+    assert (plots.partial_dependence(counts, TABLE, 1).low > 0).all()
     labels_of = TABLE["city"].to_numpy()
     model = DeepGPClassifier(max_iter=5, **QUICK).fit(TABLE[["size", "new"]], labels_of)
     plots.plot_dependence(model, TABLE[["size", "new"]], "new", ax=ax)

@@ -9,7 +9,7 @@ from sodgp.plots.calibration import plot_coverage, plot_pit
 from sodgp.plots.classes import plot_confusion, plot_precision_recall, plot_reliability, plot_roc
 from sodgp.plots.comparison import plot_comparison
 from sodgp.plots.counts import plot_frequencies, plot_rootogram
-from sodgp.plots.dependence import dependence, plot_dependence
+from sodgp.plots.dependence import partial_dependence, plot_dependence
 from sodgp.plots.fits import plot_fit, plot_functions
 from sodgp.plots.hidden import hidden_draws, plot_hidden, plot_warp
 from sodgp.plots.history import plot_history
@@ -17,8 +17,8 @@ from sodgp.plots.inputs import plot_relevance, plot_subset, relevance
 from sodgp.plots.predictions import plot_predictions, plot_residuals, plot_spread
 
 __all__ = [
-    "dependence",
     "hidden_draws",
+    "partial_dependence",
     "plot_comparison",
     "plot_confusion",
     "plot_coverage",

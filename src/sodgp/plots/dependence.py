@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from sodgp.estimator.base import DeepGPEstimator
 
-__all__ = ["Dependence", "dependence", "plot_dependence"]
+__all__ = ["Dependence", "partial_dependence", "plot_dependence"]
 
 _LEVEL = 0.95
 _POINTS, _MOST_LEVELS, _MOST_CURVES, _ROWS = 20, 10, 4, 40
@@ -54,7 +54,7 @@ class Dependence:
     curves: tuple[str, ...]
 
 
-def dependence(
+def partial_dependence(
     model: DeepGPEstimator, X: Any, column: int | str = 0, *, target: int = 0, random_state: int = 0
 ) -> Dependence:
     """Predictions averaged over up to 40 of the rows, for values of one column that these rows have.
@@ -175,7 +175,7 @@ def plot_dependence(
     ('x0', 'y, average')
     """
     ax = axes_or_current(ax)
-    found = dependence(model, X, column, target=target)
+    found = partial_dependence(model, X, column, target=target)
     single = len(found.curves) == 1
     label = f"{plain(found.curves[0])}, average" if single else "probability, average"
     if found.levels:
