@@ -177,16 +177,16 @@ def together(rank):
     found, second = {}, rank == 1
     for change in (nan, fails, ctrl_c, twice_ctrl_c):
         with Patched(second, change, 20):
-            found[change.__name__] = fitted()
+            found[change.__name__] = fitted(max_iter=30)
     with Patched(second, fails, 20, once=False):
-        found["always"] = said(fitted)
+        found["always"] = said(fitted, max_iter=30)
     with Patched(second, breaks, 20):
         try:
-            found["breaks"] = said(fitted)
+            found["breaks"] = said(fitted, max_iter=30)
         except OSError as error:
             found["breaks"] = f"OSError: {error}"
     with Patched(second, drift, 20):
-        found["drift"] = said(fitted)
+        found["drift"] = said(fitted, max_iter=30)
     found["late"] = fitted(max_minutes=1e-9 if second else None)
     calls = []
     found["stop"] = fitted(callbacks=lambda state: calls.append(state.iteration) or state.iteration == 50)

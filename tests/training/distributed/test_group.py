@@ -12,7 +12,8 @@ from sodgp.estimator import many
 from sodgp.training.distributed import group
 
 CONTEXT = multiprocessing.get_context("forkserver")
-CONTEXT.set_forkserver_preload(["sodgp.estimator.many", "sodgp.training.run"])
+# sympy is what PyTorch imports in a first fit.
+CONTEXT.set_forkserver_preload(["sodgp.estimator.many", "sodgp.training.run", "sympy"])
 
 
 def spawned(folder, count, *checks, lost=()):
@@ -21,8 +22,10 @@ def spawned(folder, count, *checks, lost=()):
     ranks = [CONTEXT.Process(target=rank_checks.work, args=(checks, r, count, str(folder))) for r in range(count)]
     for process in ranks:
         process.start()
+    for rank, process in enumerate(ranks):
+        if rank not in lost:
+            process.join(180)
     for process in ranks:
-        process.join(180)
         if process.is_alive():
             process.kill()
     return [None if r in lost else torch.load(folder / f"{r}.pt", weights_only=False) for r in range(count)]
@@ -36,7 +39,7 @@ def two(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def four(tmp_path_factory):
-    return spawned(tmp_path_factory.mktemp("ranks") / "four", 4, ["steps"], ["refused"])
+    return spawned(tmp_path_factory.mktemp("ranks") / "four", 4, ["steps"])
 
 
 def assert_close(found, expected, tolerance):
@@ -116,7 +119,7 @@ def test_the_sums_of_nccl_leave_one_process_as_it_is(monkeypatch, tmp_path):
 def test_a_failure_in_one_process_rolls_all_back(two, change):
     first, second = (found["together"][change] for found in two)
     assert first["rollbacks"] == second["rollbacks"] == 1
-    assert first["iteration"] == 60
+    assert first["iteration"] == 30
     assert torch.equal(first["parameters"], second["parameters"])
 
 
