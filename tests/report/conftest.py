@@ -12,7 +12,7 @@ from sodgp.report import held_out
 @pytest.fixture(scope="session")
 def model():
     target = Y[:140].rename(f"load {NASTY}")
-    return DeepGPRegressor(max_iter=150, subset_size=30, random_state=0).fit(FRAME[:140], target)
+    return DeepGPRegressor(n_layers=3, max_iter=150, subset_size=30, random_state=0).fit(FRAME[:140], target)
 
 
 @pytest.fixture(scope="session")
