@@ -84,6 +84,7 @@ def test_a_fit_to_files_has_the_bits_of_one_in_memory(files, tmp_path, options):
     assert list(streamed.feature_names_in_) == NAMES
     assert streamed.target_names_ == ["y"]
     assert streamed.fitted_.n_rows == N
+    assert (streamed.fitted_.x_range == plain.fitted_.x_range).all()
     if streamed.inference_.uses_subset:
         # Rows are numbered as in the source.
         assert (streamed.subset_indices_ == order[plain.subset_indices_]).all()

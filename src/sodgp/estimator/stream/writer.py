@@ -155,6 +155,7 @@ class Writer:
 def _described(scalers: Scalers) -> dict[str, Any]:
     """Scalings as JSON, which keeps every bit."""
     described: dict[str, Any] = {"transform": encode_transform(scalers.transform)}
+    described["x_range"] = None if scalers.x_range is None else scalers.x_range.tolist()
     for name in _SCALERS:
         scaler = getattr(scalers, name)
         parts = {part: getattr(scaler, part).tolist() for part in SCALING}
@@ -172,7 +173,8 @@ def scalers_of(about: Mapping[str, Any]) -> Scalers:
         scaler.n_samples_seen_, scaler.n_features_in_ = np.int64(about[name]["rows"]), len(scaler.mean_)
         made.append(scaler)
     x, y, x_seen, y_seen = made
-    return Scalers(x, y, x_seen, y_seen, decode_transform(about["transform"], len(made[1].mean_)))
+    x_range = None if about["x_range"] is None else np.array(about["x_range"])
+    return Scalers(x, y, x_seen, y_seen, decode_transform(about["transform"], len(y.mean_)), x_range)
 
 
 def _refuse_gaps(values: FloatArray, what: str, names: Any) -> None:
