@@ -97,6 +97,9 @@ def options_of(estimator: DeepGPRegressor) -> dict[str, Any]:
         del options["target_transform"]  # older results have none
     objective = options.pop("objective")
     options["predictive_weight"] = _WEIGHTS.get(objective, objective)
+    if options["natural_gradients"] is None:
+        # Results are of Gaussian noise, for which the question has no meaning.
+        del options["natural_gradients"]
     options |= {"inference": method.name, "noise": _NOISES[likelihood.name], "max_iter": config.max_iter}
     usual = {"max_iter": config.effort.max_iter, "learning_rate": 0.03, "n_layers": 3}
     options |= {name: value for name, value in usual.items() if options[name] is None}
