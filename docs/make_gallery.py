@@ -36,10 +36,10 @@ API = ROOT / "docs" / "api"
 GALLERY: dict[str, tuple[str, ...]] = {
     "First steps": ("step_function", "tabular", "several_outputs"),
     "Kinds of targets": ("classification", "counts", "heteroscedastic", "outliers"),
-    "Understanding a model": ("partial_dependence", "tabular_report", "pipeline"),
+    "Understanding a model": ("calibration", "partial_dependence", "tabular_report", "pipeline"),
     "Searching": ("bayesian_optimisation", "active_learning"),
     "Your own parts": ("custom_kernel", "custom_likelihood", "custom_selector"),
-    "Many rows": ("large_parquet", "adding_rows"),
+    "Many rows": ("large_parquet", "adding_rows", "many_processes"),
 }
 # Also as notebooks, next to the quickstart.
 NOTEBOOK_PAGES = ("step_function", "tabular", "classification")

@@ -11,7 +11,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "examples"
 NEEDS = {"bayesian_optimisation": "botorch", "large_parquet": "pyarrow"}
-USES_FRAMES = ("tabular", "several_outputs", "pipeline", "partial_dependence", "tabular_report")
+USES_FRAMES = ("tabular", "several_outputs", "pipeline", "partial_dependence", "tabular_report", "many_processes")
 
 
 def load():
@@ -40,6 +40,7 @@ FINDINGS = {
     "counts": better,
     "heteroscedastic": lambda found: set(found["coverage"]) == {"gaussian", "heteroscedastic"},
     "outliers": lambda found: len(set(found["wrong"]) & set(found["found"])) >= 8,
+    "calibration": lambda found: better({"scores": {k: v["nlpp"].value for k, v in found["scores"].items()}}),
     "partial_dependence": lambda found: "bmi" in found["columns"],
     "tabular_report": lambda found: Path("report.html").is_file() and Path("model.sodgp").is_file(),
     "pipeline": lambda found: found["score"] > 0.8,
@@ -49,6 +50,7 @@ FINDINGS = {
     "custom_likelihood": better,
     "custom_selector": lambda found: len(found["model"].subset_indices_) == 16,
     "large_parquet": lambda found: max(found["errors"]) < 0.3,
+    "many_processes": lambda found: found["difference"] < 1e-6,
     "adding_rows": lambda found: np.isfinite(found["scores"]).all() and len(found["scores"]) == 5,
 }
 
