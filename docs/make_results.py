@@ -35,7 +35,6 @@ CONTESTANTS = {
     "standard": ("**sodgp, defaults**", "none"),
     "exact": ("exact GP (scikit-learn)", "exact"),
     "ngboost": ("NGBoost", "ngboost"),
-    "catboost": ("CatBoost, with uncertainty", "none"),
     "deep": ("deep GP (GPyTorch)", "gpytorch"),
 }
 N_SPLITS = 5

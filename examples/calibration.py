@@ -56,5 +56,5 @@ for (title, found), (top, bottom) in zip(
     plot_coverage(found, ax=top)
     plot_pit(found, ax=bottom)
     top.set_title(title)
-panels[0, 0].legend(loc="upper left", fontsize="small")
+panels[0, 0].legend(loc="lower right", fontsize="small")
 plt.show()
