@@ -17,14 +17,14 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks.classification.cells import stored
-from benchmarks.classification.report import calibrations, losses, verdicts
-from benchmarks.paper.cells import Cell, read_cells, row_label
-from benchmarks.paper.table import Entry, Number, build, paper_numbers, row_order, summarise
-
 ROOT = Path(__file__).resolve().parents[1]
-# The benchmarks are not installed.
-sys.path.insert(0, str(ROOT))
+sys.path.insert(0, str(ROOT))  # the benchmarks are not installed
+
+from benchmarks.classification.cells import stored  # noqa: E402
+from benchmarks.classification.report import calibrations, losses, verdicts  # noqa: E402
+from benchmarks.paper.cells import Cell, read_cells, row_label  # noqa: E402
+from benchmarks.paper.table import Entry, Number, build, paper_numbers, row_order, summarise  # noqa: E402
+
 RESULTS = ROOT / "benchmarks" / "results"
 IMAGES = ROOT / "docs" / "images"
 PAGES = tuple(ROOT / name for name in ("docs/results.md", "docs/accuracy.md", "docs/classification.md", "README.md"))
