@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import warnings
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
@@ -13,6 +12,7 @@ import torch
 from sodgp.errors import CheckpointError, CheckpointWarning
 from sodgp.estimator.options.fields import OBJECTS, OF_PREDICTION_ONLY, Checkpoint
 from sodgp.system.container import Record
+from sodgp.system.notice import warn_user
 from sodgp.system.version import VERSION
 from sodgp.training.checkpoint.folder import CheckpointFolder
 from sodgp.training.checkpoint.journal import Plan
@@ -87,10 +87,9 @@ def seeds_of(plan: Plan, random_state: int | np.random.RandomState | None) -> li
 def _continued(checkpoint: Checkpoint, folders: Sequence[CheckpointFolder]) -> list[Record | None]:
     records = [folder.read() for folder in folders]
     if not any(records):
-        warnings.warn(
+        warn_user(
             f"there is no checkpoint in {checkpoint.path} to resume from; training starts from the beginning.",
             CheckpointWarning,
-            stacklevel=8,
         )
     return records
 

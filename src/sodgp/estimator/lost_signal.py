@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator
 from typing import Any
 
@@ -10,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sodgp.errors import NumericalWarning
+from sodgp.system.notice import warn_user
 from sodgp.system.validation import FloatArray, without_tensors
 
 __all__ = ["warn_of_lost_signal"]
@@ -37,8 +37,7 @@ def warn_of_lost_signal(given: Any, values: FloatArray, names: NDArray[np.object
     """
     for column, loss in _losses(given, values, refuses_small=what == "y"):
         name = f"column {column}" if names is None else f"column {names[column]!r}"
-        # Seen from the line that called fit.
-        warnings.warn(f"{name} of {what} {loss}", NumericalWarning, stacklevel=6)
+        warn_user(f"{name} of {what} {loss}", NumericalWarning)
 
 
 def _losses(given: Any, values: FloatArray, *, refuses_small: bool) -> Iterator[tuple[int, str]]:

@@ -8,7 +8,6 @@ in many processes.
 from __future__ import annotations
 
 import itertools
-import warnings
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import replace
@@ -30,6 +29,7 @@ from sodgp.estimator.options.fields import OBJECTS
 from sodgp.estimator.options.rules import check_many_processes, check_several_models
 from sodgp.estimator.prepare import Data, Prepared, checked_data, prepare
 from sodgp.estimator.stream.rows import StreamedData, streamed
+from sodgp.system.notice import warn_user
 from sodgp.system.progress import ProgressBar
 from sodgp.system.running import cpu_threads, gradients
 from sodgp.training.checkpoint.folder import sole_fit_in
@@ -229,11 +229,10 @@ def _previous(estimator: DeepGPEstimator) -> Fitted | None:
     """The fit that a warm start continues; of many members the first, with a warning."""
     previous = getattr(estimator, "fitted_", None)
     if previous is not None and previous.members:
-        warnings.warn(
+        warn_user(
             f"warm_start=True continues the first of the {len(previous.members)} members of the last fit; the others"
             " are left behind.",
             SodgpWarning,
-            stacklevel=5,
         )
     return previous
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import replace
@@ -14,6 +13,7 @@ from sodgp.estimator.options.configuration import Configuration
 from sodgp.estimator.prepare import Prepared
 from sodgp.inference.contract import Inference
 from sodgp.system.jobs import in_jobs, job_count
+from sodgp.system.notice import warn_user
 from sodgp.system.progress import Ended, ProgressBar
 from sodgp.system.running import cpu_threads, idle_cores
 from sodgp.training.run import FitResult, Settings, fit
@@ -113,9 +113,7 @@ def _collected(
     if is_interrupted:
         for result in results:
             result.history.stopped = "interrupted"
-        warnings.warn(
-            f"training was interrupted: {len(results)} of {len(tasks)} models are kept.", NumericalWarning, stacklevel=6
-        )
+        warn_user(f"training was interrupted: {len(results)} of {len(tasks)} models are kept.", NumericalWarning)
     return results, error
 
 

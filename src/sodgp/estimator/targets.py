@@ -14,6 +14,7 @@ from sodgp.errors import InputError, InputTypeError, SodgpWarning
 from sodgp.likelihoods.contract import ClassOptions, LikelihoodOptions
 from sodgp.likelihoods.dirichlet import Dirichlet
 from sodgp.predictive.classes import codes_of, shown
+from sodgp.system.notice import warn_user
 from sodgp.system.validation import FloatArray, without_tensors
 
 __all__ = [
@@ -117,11 +118,10 @@ def warn_of_single_rows(classes: NDArray[Any], rows: NDArray[Any]) -> None:
     """Warn of classes with one row."""
     single = classes[rows == 1]
     if len(single):
-        warnings.warn(
+        warn_user(
             f"the class{'es' * (len(single) > 1)} {shown(single)} of y occur{'s' * (len(single) == 1)} only once:"
             " nothing can be learned about their spread. Pool rare classes, or collect more rows of them.",
             SodgpWarning,
-            stacklevel=7,
         )
 
 

@@ -123,7 +123,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         parts = self.encoded(X)
         news = News()
         news.add(self.used_, parts)
-        news.warn(stacklevel=2)
+        news.warn()
         return np.concatenate([part.values for part in parts], axis=1)
 
     def encoded(self, X: Any) -> list[Encoded]:

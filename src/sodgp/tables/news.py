@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import warnings
 from collections import Counter
 from collections.abc import Sequence
 
 from sodgp.errors import TableWarning
+from sodgp.system.notice import warn_user
 from sodgp.tables.columns import Column, Encoded
 
 __all__ = ["News", "short"]
@@ -32,7 +32,7 @@ class News:
             if part.gaps:
                 self._gaps[column.name] += part.gaps
 
-    def warn(self, stacklevel: int) -> None:
+    def warn(self) -> None:
         """Give the warning, if there is something to tell."""
         said = []
         for name in dict.fromkeys([*self._rows, *self._gaps]):
@@ -45,9 +45,7 @@ class News:
             if name in self._gaps:
                 said.append(f"{name!r} is missing in {_rows(self._gaps[name])}, and was never in {self.before}")
         if said:
-            warnings.warn(
-                f"{'; '.join(said)}. These are filled in as unknown.", TableWarning, stacklevel=stacklevel + 1
-            )
+            warn_user(f"{'; '.join(said)}. These are filled in as unknown.", TableWarning)
 
 
 def short(text: str) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -38,6 +37,7 @@ from sodgp.linalg.cholesky import Jitter
 from sodgp.model.architecture import Initialization
 from sodgp.selectors import Selector, get_selector
 from sodgp.selectors.auto import Auto, AutoSize
+from sodgp.system.notice import warn_user
 from sodgp.system.validation import (
     check_choice,
     check_flag,
@@ -205,11 +205,10 @@ class Configuration:
         """Rows of the subset for a data set of that size; warns where the user asked for more than there are."""
         if isinstance(self.subset_size, int):
             if self.subset_size > n_rows:
-                warnings.warn(
+                warn_user(
                     f"subset_size={self.subset_size} is more than the {n_rows} rows of the data: the subset is all of"
                     " them, and the rest is empty.",
                     SubsetSizeWarning,
-                    stacklevel=6,
                 )
             return min(self.subset_size, n_rows)
         if self.subset_size == "paper":
@@ -249,7 +248,7 @@ class Configuration:
             widths = [width] * (self.layers_of(method, n_rows) - 1)
         caution = method.caution(widths)
         if caution is not None:
-            warnings.warn(caution, NumericalWarning, stacklevel=6)
+            warn_user(caution, NumericalWarning)
         return widths
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
-import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -31,6 +30,7 @@ from sodgp.inference.training_set import MappedSet, TrainingSet
 from sodgp.likelihoods.contract import LikelihoodOptions
 from sodgp.selectors.base import Selector
 from sodgp.system.mapped import MappedTable
+from sodgp.system.notice import warn_user
 from sodgp.training.held_out import HeldOut
 
 __all__ = ["StreamedData", "streamed"]
@@ -97,11 +97,10 @@ class MappedRows(ScaledRows):
         if getattr(selector, "takes_any_number", False) or len(self.X) <= rows:
             return self.X, self.y
         if selector is not None:
-            warnings.warn(
+            warn_user(
                 f"subset={type(selector).__name__} compares rows with each other: it chose from {rows:,} random rows of"
                 f" the {len(self.X):,} of the source. 'kmeans' and 'random' see all of them.",
                 SodgpWarning,
-                stacklevel=6,
             )
         return self.X[:rows], self.y[:rows]
 

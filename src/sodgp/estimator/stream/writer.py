@@ -118,7 +118,7 @@ class Writer:
                 f"{self.source.name} gave {self.found.n_rows:,} rows when it was first read, and then {gave}:"
                 " it ended early, or was changed meanwhile. A function has to return a fresh iterator at every call."
             )
-        self.news.warn(stacklevel=6)
+        self.news.warn()
 
     def _inputs(self, part: Part) -> FloatArray:
         encoder = self.found.columns.encoder
