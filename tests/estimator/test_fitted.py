@@ -46,6 +46,7 @@ def test_what_only_some_fits_have():
     plain = make().fit(X, Y)
     missing = {name for name in ATTRIBUTES if not hasattr(plain, name)}
     assert missing == {
+        "calibration_",
         "feature_names_in_",
         "target_names_",
         "n_layers_reason_",

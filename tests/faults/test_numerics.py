@@ -172,7 +172,7 @@ def test_an_interrupt_gives_a_usable_model_and_a_warning(inference):
         if state.iteration == 50:
             raise KeyboardInterrupt
 
-    model = make(inference=inference, max_iter=1000, callbacks=[interrupt])
+    model = make(inference=inference, n_layers=2, max_iter=1000, callbacks=[interrupt])
     with pytest.warns(NumericalWarning, match="interrupted at iteration 50; the model is usable"):
         model.fit(X, Y)
     assert model.history_.stopped == "interrupted"

@@ -33,6 +33,12 @@ class Source(Protocol):
         Columns of y, where batches are frames; empty where they are pairs.
     cache : Path or None
         Folder in which a fit keeps the rows as the model sees them, for the next fit; None keeps nothing.
+
+    Examples
+    --------
+    >>> source = open_rows(np.zeros((4, 2)), np.ones(4))
+    >>> [X.shape for X, y in source.batches()]
+    [(4, 2)]
     """
 
     name: str

@@ -88,8 +88,12 @@ def chosen_depths(config: Configuration, n_estimators: int, shallow: Trained, de
 
 
 def _chosen(config: Configuration, shallow: Trained, deep: Trained) -> Trained:
-    gain = depth_gain(config, shallow, deep)
     n_layers = len(deep[0][1].model.layers)
+    if any(result.history.stopped == "callback" for _, result in deep):
+        # What a callback saw and ended is what its user gets.
+        reason = f"{n_layers} layers: a callback ended their training, and nothing was compared."
+        return [(replace(prepared, n_layers_reason=reason), result) for prepared, result in deep]
+    gain = depth_gain(config, shallow, deep)
     prepared = deep[0][0]
     is_deep = gain > (prepared.method.depth_margin(prepared.settings.max_iter) or 0.0)
     what = (

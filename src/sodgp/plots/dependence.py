@@ -72,6 +72,14 @@ def partial_dependence(
     ------
     InputError
         There is no such column.
+
+    Examples
+    --------
+    >>> from sodgp import DeepGPRegressor
+    >>> X = np.linspace(-1, 1, 30)[:, None]
+    >>> model = DeepGPRegressor(n_layers=1, max_iter=5, random_state=0).fit(X, X[:, 0])
+    >>> partial_dependence(model, X, 0).mean.shape
+    (20, 1)
     """
     names, rows = input_names(model), rows_of(model, X)
     place = names.index(column) if column in names else column

@@ -9,7 +9,7 @@ from sodgp.estimator.options.configuration import Configuration
 from sodgp.estimator.options.fields import METHODS
 from sodgp.estimator.options.rules import Combination, rules
 
-FIT = ("knows_noise", "from_source", "resume")
+FIT = ("knows_noise", "has_weights", "from_source", "resume")
 # Rule -> arguments that break it, and part of the message.
 BROKEN = {
     "an argument that the method does not use": (
@@ -78,7 +78,15 @@ BROKEN = {
         {"knows_noise": True, "from_source": True},
         "noise_variance is given for rows in memory",
     ),
+    "a source with sample_weight": (
+        {"has_weights": True, "from_source": True},
+        "sample_weight is given for rows in memory",
+    ),
     "resume without a folder": ({"resume": True}, "resume=True needs a folder"),
+    "sample_weight with a method that counts every row once": (
+        {"inference": "mean_field", "has_weights": True},
+        "mean_field",
+    ),
     "what the method objects to": (
         {"likelihood": "heavy_tailed", "inference__tie_label_noise": False},
         "likelihood='heavy_tailed' cannot be combined with tie_label_noise=False",
