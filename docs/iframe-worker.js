@@ -8,10 +8,11 @@ if (location.protocol === "file:") {
       frame.hidden = true;
       document.body.appendChild(frame);
       const inner = frame.contentWindow;
+      const base = new URL(url, location.href);
       const load = (source) =>
         new Promise((resolve, reject) => {
           const script = inner.document.createElement("script");
-          script.src = new URL(source, url);
+          script.src = new URL(source, base);
           script.onload = resolve;
           script.onerror = reject;
           inner.document.body.appendChild(script);
@@ -24,7 +25,7 @@ if (location.protocol === "file:") {
       };
       this.inner = inner;
       this.frame = frame;
-      this.ready = load(url);
+      this.ready = load(base);
     }
     postMessage(data) {
       this.ready.then(() => this.inner.dispatchEvent(new MessageEvent("message", { data })));

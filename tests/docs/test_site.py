@@ -72,6 +72,13 @@ def test_no_page_loads_anything_from_another_server(site):
         assert not foreign, (page.name, foreign)
 
 
+def test_search_works_from_the_disk(site):
+    """The index is a script, since pages from a disk may read no JSON, and a frame takes the worker's place."""
+    assert (site / "search.js").read_text(encoding="utf-8").startswith("var __index")
+    assert (site / "iframe-worker.js").is_file()
+    assert 'src="./iframe-worker.js"' in (site / "index.html").read_text(encoding="utf-8")
+
+
 def test_formulas_are_mathml_without_unknown_commands(site):
     text = (site / "methods.html").read_text(encoding="utf-8")
     formulas = re.findall(r"<math.*?</math>", text, re.DOTALL)
