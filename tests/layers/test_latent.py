@@ -4,6 +4,7 @@ import math
 
 import pytest
 import torch
+from protocols import keeps
 from torch.distributions import Normal
 
 from sodgp.kernels.make import make_kernel
@@ -42,7 +43,7 @@ def make(d_in=D_IN, width=D):
 
 def test_it_is_a_layer():
     layer = make()
-    assert isinstance(layer, Layer)
+    assert keeps(layer, Layer)
     hidden = M * D_IN + M * D + D * M * (M + 1) // 2 + (D_IN + 1) + 1 + 2 * N * D
     assert layer.n_parameters == hidden
 

@@ -6,6 +6,7 @@ import pytest
 import torch
 from noisy import draws, problem, rest_moments, shake
 from problems import randn
+from protocols import keeps
 from torch.distributions import Normal
 
 from sodgp.errors import ConfigurationError
@@ -31,7 +32,7 @@ def rows_of(likelihood):
 def test_it_keeps_the_protocols():
     likelihood = Gaussian().build(Sizes(subset=4, input_dim=2, n_outputs=2))
     assert isinstance(Gaussian(), LikelihoodOptions)
-    assert isinstance(likelihood, Likelihood)
+    assert keeps(likelihood, Likelihood)
     assert isinstance(rows_of(likelihood), RowLikelihood)
     assert likelihood.kl() is None
     assert likelihood.n_parameters == 2

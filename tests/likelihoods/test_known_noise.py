@@ -3,6 +3,7 @@
 import torch
 from noisy import draws
 from problems import randn
+from protocols import keeps
 from torch.distributions import Normal
 
 from sodgp.likelihoods.contract import Likelihood, LikelihoodOptions, RowLikelihood, Sizes
@@ -20,7 +21,7 @@ def built():
 def test_nothing_is_trained_and_the_state_holds_all():
     likelihood = built()
     assert isinstance(KnownNoise(), LikelihoodOptions)
-    assert isinstance(likelihood, Likelihood)
+    assert keeps(likelihood, Likelihood)
     assert likelihood.n_parameters == 0
     assert not any(p.requires_grad for p in likelihood.parameters())
     empty = KnownNoise().build(Sizes(subset=4, input_dim=2, n_outputs=2))

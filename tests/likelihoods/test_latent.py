@@ -7,6 +7,7 @@ import pytest
 import torch
 from latent_cases import OPTIONS, built, integrated, labels, moments, rows
 from problems import randn
+from protocols import keeps
 from torch.distributions import Bernoulli, NegativeBinomial, Normal, Poisson, StudentT
 
 from sodgp.errors import ConfigurationError
@@ -51,7 +52,7 @@ def by_hand(name, likelihood, f):
 def test_options_module_and_rows_keep_the_contract(name):
     likelihood = built(name)
     assert isinstance(OPTIONS[name], LikelihoodOptions)
-    assert isinstance(likelihood, Likelihood)
+    assert keeps(likelihood, Likelihood)
     assert isinstance(rows(likelihood), RowLikelihood)
     assert not OPTIONS[name].is_conjugate
     assert rows(likelihood).sites(labels(name)) == ()

@@ -4,6 +4,7 @@ import torch
 from latent_cases import integrated
 from noisy import draws
 from problems import randn
+from protocols import keeps
 
 from sodgp.likelihoods import Softmax
 from sodgp.likelihoods.contract import Likelihood, LikelihoodOptions, RowLikelihood, Sizes
@@ -28,7 +29,7 @@ def moments(n_classes=CLASSES):
 def test_the_contract():
     likelihood, p = rows()
     assert isinstance(Softmax(), LikelihoodOptions)
-    assert isinstance(likelihood, Likelihood)
+    assert keeps(likelihood, Likelihood)
     assert isinstance(p, RowLikelihood)
     assert p.sites(Y) == ()
 

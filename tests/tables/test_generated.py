@@ -60,7 +60,9 @@ COLUMNS = {
     ),
     "mixed types": lambda rng, n: (each_twice(rng, [1, "one", 2.0, True], n), "category"),
     "iso dates": lambda rng, n: (
-        some_gaps(rng, [str(np.datetime64("2020-01-01") + int(d)) for d in rng.permutation(3 * n)[:n]]),
+        some_gaps(
+            rng, [str(np.datetime64("2020-01-01") + np.timedelta64(int(d), "D")) for d in rng.permutation(3 * n)[:n]]
+        ),
         "date",
     ),
     "European dates": lambda rng, n: ([f"{1 + i % 28:02}.{1 + i % 12:02}.{2000 + i}" for i in range(n)], "date"),

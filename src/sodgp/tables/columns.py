@@ -350,7 +350,8 @@ def phase(seconds: FloatArray, season: str) -> FloatArray:
         return np.asarray((seconds / DAY + 3) % 7 / 7)
     moments = np.floor(seconds).astype("datetime64[s]")
     begin = moments.astype("datetime64[Y]")
-    length = ((begin + 1).astype("datetime64[s]") - begin.astype("datetime64[s]")).astype(np.float64)
+    end = begin + np.timedelta64(1, "Y")
+    length = (end.astype("datetime64[s]") - begin.astype("datetime64[s]")).astype(np.float64)
     return np.asarray((moments - begin.astype("datetime64[s]")).astype(np.float64) / length)
 
 
