@@ -70,7 +70,7 @@ def rows_of_fit(said: Mapping[str, Any], reading: Reading, likelihood: str | Non
 
 
 def _streams(path: Path, said: Mapping[str, Any]) -> bool:
-    """Whether rows are read from the disk: as somebody says, or where they are too many, which is told."""
+    """Whether rows are read from the disk: as somebody says, or where they are too many, which is reported."""
     from sodgp.system.memory import GB, available_memory
     from sodgp.tables.pieces import bytes_in_memory
 

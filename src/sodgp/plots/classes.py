@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 # Of a cell's own row: from here on its number is white.
 _DARK = 0.5
-# More curves cannot be told apart; of more classes the ones with most rows have one.
+# More curves cannot be distinguished; of more classes the ones with most rows have one.
 _MOST_CURVES = 5
 
 

@@ -1,4 +1,4 @@
-"""What becomes of one column: numbers for a model, a name for each of them, and what a person is told about it.
+"""What becomes of one column: numbers for a model, a name for each of them, and what is said about it.
 
 A column is frozen once it has been fitted (`sodgp.tables.fitting`), and plain JSON in a model file
 (`sodgp.tables.state`).
