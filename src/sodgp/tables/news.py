@@ -1,4 +1,4 @@
-"""What rows have that the rows had not from which a table's columns were learned: counted, and reported in one warning."""
+"""What rows have that the rows of training had not: counted, and reported in one warning."""
 
 from __future__ import annotations
 
