@@ -53,7 +53,7 @@ def timed(what: str, command: str, folder: Path, environment: dict[str, str]) ->
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
     step = Step(what, command, time.perf_counter() - began, cpu)
-    print(f"{what}: {step.wall:.0f} s, {step.cpu:.0f} s of processor time", flush=True)
+    print(f"{what}: {step.wall:.0f} s, {step.cpu:.0f} CPU seconds", flush=True)
     return step
 
 
@@ -87,7 +87,7 @@ def page(steps: list[Step], commit: str, load: float) -> str:
         "start (above the number of cores the machine was shared, and the clock says more than the path needs);",
         f"commit {commit}.",
         "",
-        "| step | seconds on the clock | seconds of processor time |",
+        "| step | seconds on the clock | CPU seconds |",
         "|---|---:|---:|",
         *(f"| {step.what} | {step.wall:.0f} | {step.cpu:.0f} |" for step in counted),
         f"| **all** | **{sum(s.wall for s in counted):.0f}** | **{sum(s.cpu for s in counted):.0f}** |",
