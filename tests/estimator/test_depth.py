@@ -34,7 +34,7 @@ def says(monkeypatch, nats):
 
 
 @pytest.mark.parametrize("options", [{}, {"n_members": 2}, {"n_restarts": 2}, {"validation_fraction": 0.2}])
-@pytest.mark.parametrize(("nats", "n_layers"), [(0.0, 1), (0.019, 1), (0.021, 3), (float("nan"), 1)])
+@pytest.mark.parametrize(("nats", "n_layers"), [(0.0, 1), (0.074, 1), (0.076, 3), (float("nan"), 1)])
 def test_the_gain_decides(short, monkeypatch, options, nats, n_layers):
     says(monkeypatch, nats)
     model = make(**options).fit(X, Y)
@@ -56,7 +56,7 @@ def test_a_line_needs_one_layer_and_says_so(short, caplog, tmp_path):
         model = make().fit(X, Y)
     assert model.n_layers_ == 1
     assert model.n_layers_reason_ in caplog.text
-    assert "below that of one" in describe(model)["n_layers_reason"]
+    assert "than one" in describe(model)["n_layers_reason"]
     model.save(tmp_path / "m.sodgp")
     again = DeepGPRegressor.load(tmp_path / "m.sodgp")
     assert (again.n_layers_, again.n_layers_reason_) == (1, model.n_layers_reason_)
@@ -124,8 +124,10 @@ def test_a_time_limit_is_for_both(short, monkeypatch):
 
 
 def test_methods_say_what_can_be_compared():
-    assert Method(objective="bound").depth_margin(1000) is None
-    assert Method(objective="collapsed").depth_margin(99) is None
-    assert Method(objective="leave_one_out").depth_margin(100) == 0.02
+    assert Method(objective="bound").depth_rule(1000) is None
+    assert Method(objective="collapsed").depth_rule(99) is None
+    judge, margin = Method(objective="collapsed").depth_rule(100)
+    assert judge == Method(objective="leave_one_out")
+    assert margin == 0.075
     with pytest.raises(ConfigurationError):
         Method(separate_kernels=True).settled(n_rows=9, n_layers=1, kernel="rbf", likelihood=make_config().likelihood)

@@ -187,7 +187,7 @@ def test_a_callback_sees_the_state_and_stops_training():
         seen.append(state)
         return state.iteration >= 100
 
-    model = make(max_iter=10_000, callbacks=[stop]).fit(X, Y)
+    model = make(n_layers=2, max_iter=10_000, callbacks=[stop]).fit(X, Y)
     assert [state.iteration for state in seen] == model.history_.iteration == [1, 50, 100]
     assert [state.bound for state in seen] == model.history_.bound
     assert model.history_.stopped == "callback"

@@ -1,7 +1,8 @@
 """Whether depth is worth its time, where the number of layers is left open.
 
 One layer is trained first, which takes a tenth of the time, and the usual number after it. The shallow model is kept
-unless the objective of the deep one, which pays for every hidden layer, is larger. No row is held out for that.
+unless the deep one predicts every row from all the others clearly better. No row is held out for that, and the hidden
+layers have seen the row, so that a little better is not enough.
 """
 
 from __future__ import annotations
@@ -12,11 +13,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor
 
 from sodgp.errors import ConfigurationError, NumericalError
 from sodgp.estimator.options.configuration import Configuration
 from sodgp.estimator.prepare import Prepared
-from sodgp.inference.contract import Inference
+from sodgp.inference.contract import Inference, Terms
 from sodgp.training.restart.comparison import bound_of
 from sodgp.training.run import FitResult
 
@@ -25,6 +29,9 @@ __all__ = ["chosen_depths", "depth_gain", "is_interrupted", "one_layer_first", "
 Trained = list[tuple[Prepared, FitResult]]
 
 logger = logging.getLogger("sodgp")
+
+# One layer has converged after half as many.
+_MOST_STEPS = 300
 
 
 def one_layer_first(
@@ -64,7 +71,7 @@ def with_one_layer(config: Configuration, deep: Prepared) -> Prepared | None:
     problem, n_rows = deep.problem, len(deep.rows)
     # A fit that continues another has its layers. Kernels given as code may fit the inputs of one layer only.
     is_open = config.n_layers is None and problem.start is None and isinstance(config.kernel, str)
-    is_compared = deep.method.depth_margin(deep.settings.max_iter) is not None
+    is_compared = deep.method.depth_rule(deep.settings.max_iter) is not None
     if not (is_open and is_compared and problem.architecture.mean_weights):
         return None
     try:
@@ -72,7 +79,8 @@ def with_one_layer(config: Configuration, deep: Prepared) -> Prepared | None:
     except ConfigurationError:
         return None  # an option of the method needs a hidden layer
     rate = method.usual_rate(1) if config.learning_rate is None else config.learning_rate
-    settings = replace(deep.settings, learning_rate=rate, callbacks=(), checkpoint=None)
+    steps = min(deep.settings.max_iter, _MOST_STEPS)
+    settings = replace(deep.settings, max_iter=steps, learning_rate=rate, callbacks=(), checkpoint=None)
     architecture = replace(problem.architecture, mean_weights=[])
     return replace(deep, method=method, problem=replace(problem, architecture=architecture), settings=settings)
 
@@ -93,15 +101,18 @@ def _chosen(config: Configuration, shallow: Trained, deep: Trained) -> Trained:
         # What a callback saw and ended is what its user gets.
         reason = f"{n_layers} layers: a callback ended their training, and nothing was compared."
         return [(replace(prepared, n_layers_reason=reason), result) for prepared, result in deep]
-    gain = depth_gain(config, shallow, deep)
     prepared = deep[0][0]
-    is_deep = gain > (prepared.method.depth_margin(prepared.settings.max_iter) or 0.0)
-    what = (
-        f"the objective of {n_layers} layers was {abs(gain):.3f} nats a row {'above' if gain >= 0.0 else 'below'} that"
-    )
-    reason = f"{n_layers} layers: {what} of one." if is_deep else f"1 layer: {what} of one."
+    rule = prepared.method.depth_rule(prepared.settings.max_iter)
+    if rule is None:
+        raise AssertionError("depths were trained that cannot be compared")
+    judge, margin = rule
+    gain = depth_gain(config, judge, shallow, deep)
+    is_deep = gain > margin
+    kept_layers = f"{n_layers} layers" if is_deep else "1 layer"
+    how = f"{abs(gain):.3f} nats a row {'better' if gain >= 0.0 else 'worse'} than one"
+    reason = f"{kept_layers}: {n_layers} predict rows from the others {how}."
     if math.isnan(gain):
-        reason = f"1 layer: the objective of {n_layers} layers is not known."
+        reason = f"1 layer: how well {n_layers} layers predict rows from the others is not known."
     logger.info(reason)
     kept = deep if is_deep else shallow
     for _, result in kept:
@@ -110,28 +121,34 @@ def _chosen(config: Configuration, shallow: Trained, deep: Trained) -> Trained:
     return [(replace(prepared, n_layers_reason=reason), result) for prepared, result in kept]
 
 
-def depth_gain(config: Configuration, shallow: Trained, deep: Trained) -> float:
-    """By how much the deep models' objective is larger for them than for the shallow ones, in nats a row and output.
+def depth_gain(config: Configuration, judge: Inference, shallow: Trained, deep: Trained) -> float:
+    """By how much the deep models predict rows from the others better than the shallow ones, in nats a row and output.
 
     Of members it is the mean, of restarts the best.
     """
-    method, problem = deep[0][0].method, deep[0][0].problem
+    problem = deep[0][0].problem
     of_all = np.max if config.n_restarts > 1 else np.mean
-    one, more = (float(of_all([_objective(method, *each) for each in models])) for models in (shallow, deep))
+    one, more = (float(of_all([_score(judge, *each) for each in models])) for models in (shallow, deep))
     return (more - one) / (len(deep[0][0].rows) * problem.architecture.n_outputs)
 
 
-def _objective(method: Inference, prepared: Prepared, result: FitResult) -> float:
+def _of_rows(terms: Terms) -> Float[Tensor, ""]:
+    """The sum of an objective's terms of the rows: no KL, no prior of parameters."""
+    return torch.stack([value for name, value in terms.items() if not name.startswith(("kl_", "log_prior"))]).sum(0)
+
+
+def _score(judge: Inference, prepared: Prepared, result: FitResult) -> float:
     problem, settings = prepared.problem, prepared.settings
     try:
         return bound_of(
             result.model,
-            method,
+            judge,
             problem.data,
             problem.chosen,
             batch_rows=settings.batch_rows,
             n_samples=settings.n_samples,
             seed=problem.seed,
+            total=_of_rows,
         )
     except NumericalError:
         return math.nan

@@ -225,10 +225,11 @@ class Inference(Protocol):
         """Default learning rate of a model with so many layers."""
         return 0.03
 
-    def depth_margin(self, steps: int) -> float | None:
-        """By how many nats a row and output the objective of many layers must be above that of one, or one is kept.
+    def depth_rule(self, steps: int) -> tuple[Inference, float] | None:
+        """Whose terms of the rows, KLs left out, say what layers are worth, and by how many nats a row and output.
 
-        Asked after so many steps, where the number of layers is left open. None, the default, compares nothing.
+        Many layers are kept where they are worth more than that against one. Asked after so many steps, where the
+        number of layers is left open. None, the default, compares nothing.
         """
         return None
 

@@ -144,6 +144,7 @@ class SubsetPredictor:
     Examples
     --------
     >>> from sodgp.inference.sod import SoD
+    >>> from sodgp.linalg.draws import SharedDraws
     >>> from sodgp.model.architecture import Architecture
     >>> architecture = Architecture(2, 1, 5, [torch.eye(2, dtype=torch.float64)])
     >>> model = SoD().build(architecture, None, torch.Generator().manual_seed(0))

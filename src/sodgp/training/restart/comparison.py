@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
-from jaxtyping import Int64
+from jaxtyping import Float, Int64
 from torch import Tensor
 
-from sodgp.inference.contract import Inference, TrainingSet, bound, rest_of
+from sodgp.inference.contract import Inference, Terms, TrainingSet, bound, rest_of
 from sodgp.linalg.draws import FreshDraws
 from sodgp.model.deep_gp import DeepGP
 
@@ -23,6 +25,7 @@ def bound_of(
     batch_rows: int,
     n_samples: int,
     seed: int,
+    total: Callable[[Terms], Float[Tensor, ""]] = bound,
 ) -> float:
     """The bound of a model without replicates, at 2,000 random rows of the rest or as many as a step sees if more.
 
@@ -37,6 +40,8 @@ def bound_of(
         Monte Carlo samples T.
     seed : int
         Of the rows and of the draws.
+    total : function (terms) -> scalar Tensor
+        What is compared; by default the sum of all terms.
     """
     device = model.device
     order = _shuffled_rest(data.n_rest, torch.arange(0) if chosen is None else chosen, seed)
@@ -45,7 +50,7 @@ def bound_of(
     batch = data.batch(data.rest_at(rows), data.n_rest / len(rows) if len(rows) else 0.0, device)
     generator = torch.Generator(device).manual_seed(seed)
     draws = FreshDraws(generator, n_samples, dtype=model.dtype, device=device)
-    return float(bound(inference.terms(model, batch, draws)))
+    return float(total(inference.terms(model, batch, draws)))
 
 
 def _shuffled_rest(n_rest: int, chosen: Int64[Tensor, " M"], seed: int) -> Int64[Tensor, " R"]:
