@@ -12,7 +12,6 @@ from torch.distributions import Normal
 from sodgp.errors import ConfigurationError
 from sodgp.inference.dsvi import DSVI
 from sodgp.inference.sod import SoD
-from sodgp.layers.prior import NOISE_FLOOR
 from sodgp.likelihoods import Gaussian, HeavyTailed
 from sodgp.likelihoods.contract import Likelihood, LikelihoodOptions, RowLikelihood, Sizes
 from sodgp.likelihoods.gaussian import (
@@ -88,7 +87,7 @@ def test_the_noise_can_be_set():
     likelihood.noise_variance = torch.tensor([[0.2, 0.4]], dtype=torch.float64)
     torch.testing.assert_close(likelihood.noise_variance.detach(), torch.tensor([[0.2, 0.4]], dtype=torch.float64))
     assert torch.equal(likelihood.mean_noise_variance, likelihood.noise_variance)
-    assert math.isclose(GaussianLikelihood(1, 0.0).noise_variance.item(), NOISE_FLOOR, rel_tol=0.1)
+    assert math.isclose(GaussianLikelihood(1, 0.0).noise_variance.item(), 1e-6, rel_tol=0.1)
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ from sodgp.linalg.products import HiddenRows, QuadraticTrace, SpreadRows, TotalR
 __all__ = ["NOISE_FLOOR", "Conditional", "HiddenMean", "condition", "correlated", "register_floored"]
 
 
-NOISE_FLOOR = 1e-8
+NOISE_FLOOR = 1e-6
 """Smallest noise variance, in scaled units."""
 
 
@@ -226,7 +226,7 @@ def register_floored(module: GPyTorchModule, name: str, start: Float[Tensor, "*s
     >>> module = GPyTorchModule()
     >>> register_floored(module, "raw_noise", torch.tensor([0.5, 0.0]))
     >>> module.raw_noise_constraint.transform(module.raw_noise).tolist()
-    [0.5, 1.0...e-08]
+    [0.5, 1.0...e-06]
     """
     constraint = above(NOISE_FLOOR)
     raw = constraint.inverse_transform(start.clamp_min(1.01 * NOISE_FLOOR))
